@@ -184,6 +184,14 @@ pub enum CodecError {
         /// The beginning of what came.
         bytes: String,
     },
+    /// It speaks the protocol, but for this.
+    #[error("the server's answer has {what}: {line:?}")]
+    Malformed {
+        /// What it has.
+        what: &'static str,
+        /// The line, or its beginning.
+        line: String,
+    },
     /// It refuses, in its own words.
     #[error("the server says {0:?}")]
     Complaint(String),
@@ -199,7 +207,7 @@ impl CodecError {
     /// What it counts as.
     pub(crate) fn kind(&self) -> Failure {
         match self {
-            Self::Foreign { .. } | Self::Complaint(_) => Failure::Garbage,
+            Self::Foreign { .. } | Self::Malformed { .. } | Self::Complaint(_) => Failure::Garbage,
             Self::Unasked(_) => Failure::Unasked,
             Self::Unread(_) => Failure::Unread,
         }
@@ -208,6 +216,18 @@ impl CodecError {
     pub(crate) fn foreign(protocol: &'static str, input: &[u8]) -> Self {
         let bytes = text(input);
         Self::Foreign { protocol, bytes }
+    }
+
+    /// With the first line of `input`.
+    pub(crate) fn malformed(what: &'static str, input: &[u8]) -> Self {
+        let end = memchr::memchr(b'\n', input).unwrap_or(input.len());
+        let line = text(input[..end].trim_ascii_end());
+        Self::Malformed { what, line }
+    }
+
+    /// Of the first bytes of all: whether they are of another protocol.
+    pub(crate) fn is_of_another(&self) -> bool {
+        !matches!(self, Self::Malformed { .. })
     }
 
     /// Of the first bytes of all: a server that speaks first speaks something else.

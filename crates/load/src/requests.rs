@@ -356,7 +356,7 @@ impl<E: Exchange> Requests<E> {
                             }
                             Ok(used)
                         }
-                        Err(source) if !*answered_once => Err(LoadError::Codec {
+                        Err(source) if !*answered_once && source.is_of_another() => Err(LoadError::Codec {
                             connection,
                             source: source.of_first(exchange.name()),
                         }),

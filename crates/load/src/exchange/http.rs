@@ -4,106 +4,21 @@
 //! What a body says is not looked at, and no body is kept: its length comes from `Content-Length`, from chunks or from
 //! the end of the connection (RFC 9112, section 6.3).
 
+mod head;
+mod request;
+
 use std::io::Write as _;
 
-use super::{Answer, Exchange, Read, Worth};
+use head::{Body, Head};
+pub use request::HttpRequest;
+
+use super::{Answer, Exchange, Read};
 use crate::codec::CodecError;
 use crate::sizes::Sizes;
 
 const NAME: &str = "HTTP/1.1";
-/// A head beyond these is no answer of a server that means well.
-const MOST_HEADERS: usize = 100;
-const MOST_HEAD_BYTES: usize = 64 * 1024;
 /// The size of a chunk, or a line of the trailer.
 const MOST_LINE_BYTES: usize = 8 * 1024;
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpRequest {
-    /// In capitals.
-    pub method: String,
-    /// The server's name and port, for the header `Host`.
-    pub host: String,
-    /// From the first `/`, with its query.
-    pub path: String,
-    /// Further headers, each `Name: value`.
-    pub headers: Vec<String>,
-    /// Sent with its length, where there is any.
-    pub body: Vec<u8>,
-    /// In place of `body`: bodies of these sizes, of nothing but the letter x.
-    pub sizes: Option<Sizes>,
-    /// Whether each request has a connection of its own.
-    pub close: bool,
-}
-
-impl HttpRequest {
-    /// A `GET` of this path by connections that stay open.
-    pub fn get(host: impl Into<String>, path: impl Into<String>) -> Self {
-        Self {
-            method: "GET".to_owned(),
-            host: host.into(),
-            path: path.into(),
-            headers: Vec::new(),
-            body: Vec::new(),
-            sizes: None,
-            close: false,
-        }
-    }
-
-    /// What is wrong with it, in words: a word with a space or a line end would be another request.
-    ///
-    /// # Errors
-    ///
-    /// Those words.
-    pub fn check(&self) -> Result<(), String> {
-        let word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !word(&self.method) || !self.method.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            return Err(format!("`{}` is no method, as GET or POST are", self.method));
-        }
-        if !word(&self.path) || !self.path.starts_with('/') {
-            return Err(format!(
-                "`{}` is no path: it begins with / and has no space",
-                self.path
-            ));
-        }
-        for header in &self.headers {
-            let name = header.split_once(':').map_or("", |(name, _)| name);
-            let printable = header
-                .bytes()
-                .all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte));
-            if !word(name) || !printable {
-                return Err(format!("`{header}` is no header, as `Accept: text/html` is"));
-            }
-        }
-        Ok(())
-    }
-
-    /// All of it, or what comes before the length of a body that varies.
-    fn written(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        // Writing into memory cannot fail.
-        let _ = write!(
-            bytes,
-            "{} {} HTTP/1.1\r\nHost: {}\r\n",
-            self.method, self.path, self.host
-        );
-        for header in &self.headers {
-            let _ = write!(bytes, "{header}\r\n");
-        }
-        if self.close {
-            bytes.extend_from_slice(b"Connection: close\r\n");
-        }
-        if self.sizes.is_some() {
-            return bytes;
-        }
-        if !self.body.is_empty() {
-            let _ = write!(bytes, "Content-Length: {}\r\n", self.body.len());
-        }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&self.body);
-        bytes
-    }
-}
 
 /// Asks the same each time.
 #[derive(Debug)]
@@ -115,22 +30,6 @@ pub struct Http {
     close: bool,
     /// The last head and what it said: servers repeat theirs, but for the date, which changes once a second.
     last: Option<(Vec<u8>, Head)>,
-}
-
-/// What a head says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
-    status: u16,
-    body: Body,
-    last: bool,
-}
-
-/// How long a body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
-    Bytes(u64),
-    Chunks,
-    UntilTheEnd,
 }
 
 /// Where in an answer the next byte is.
@@ -147,11 +46,12 @@ enum State {
     },
     UntilTheEnd(Head),
     ChunkSize(Head),
-    /// With the line end behind it.
     Chunk {
         head: Head,
         missing: u64,
     },
+    /// The line end behind a chunk.
+    ChunkEnd(Head),
     Trailer(Head),
 }
 
@@ -181,15 +81,9 @@ impl Http {
         {
             return Ok(Some((bytes.len(), *head)));
         }
-        let foreign = || CodecError::foreign(NAME, input);
-        let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-        let mut response = httparse::Response::new(&mut headers);
-        let length = match response.parse(input).map_err(|_| foreign())? {
-            httparse::Status::Complete(length) if length <= MOST_HEAD_BYTES => length,
-            httparse::Status::Partial if input.len() <= MOST_HEAD_BYTES => return Ok(None),
-            _ => return Err(foreign()),
+        let Some((length, head)) = Head::read(input, self.bodiless)? else {
+            return Ok(None);
         };
-        let head = Head::of(&response, self.bodiless).ok_or_else(foreign)?;
         let (bytes, said) = self.last.get_or_insert_with(|| (Vec::new(), head));
         bytes.clear();
         bytes.extend_from_slice(&input[..length]);
@@ -207,61 +101,6 @@ impl Http {
     }
 }
 
-impl Head {
-    /// `None` where its length cannot be told.
-    fn of(response: &httparse::Response<'_, '_>, bodiless: bool) -> Option<Self> {
-        let status = response.code?;
-        let mut last = response.version == Some(0);
-        let (mut length, mut coded) = (None, None);
-        for header in response.headers.iter() {
-            if header.name.eq_ignore_ascii_case("content-length") {
-                let value = std::str::from_utf8(header.value).ok()?.trim();
-                let value = value.bytes().all(|byte| byte.is_ascii_digit()).then_some(value)?;
-                let value: u64 = value.parse().ok()?;
-                // Two that differ are how answers are smuggled.
-                if length.is_some_and(|before| before != value) {
-                    return None;
-                }
-                length = Some(value);
-            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                coded = Some(words(header.value).last()?.eq_ignore_ascii_case(b"chunked"));
-            } else if header.name.eq_ignore_ascii_case("connection") {
-                for word in words(header.value) {
-                    last |= word.eq_ignore_ascii_case(b"close");
-                    last &= !word.eq_ignore_ascii_case(b"keep-alive");
-                }
-            }
-        }
-        let body = match (coded, length) {
-            _ if bodiless || status < 200 || status == 204 || status == 304 => Body::Bytes(0),
-            (Some(true), _) => Body::Chunks,
-            (None, Some(length)) => Body::Bytes(length),
-            (Some(false), _) | (None, None) => Body::UntilTheEnd,
-        };
-        Some(Self {
-            status,
-            body,
-            last: last || body == Body::UntilTheEnd,
-        })
-    }
-
-    fn answer(self) -> Answer {
-        Answer {
-            worth: match self.status {
-                ..400 => Worth::Good,
-                status => Worth::Refusal(status),
-            },
-            last: self.last,
-            ..Answer::GOOD
-        }
-    }
-}
-
-/// The words of a list with commas.
-fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
-}
-
 /// The line at the front without its end, and the length with it. `Err` if there is none although there is so much.
 fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, CodecError> {
     match memchr::memchr(b'\n', input) {
@@ -270,17 +109,23 @@ fn line(input: &[u8]) -> Result<Option<(&[u8], usize)>, CodecError> {
             end + 1,
         ))),
         None if input.len() <= MOST_LINE_BYTES => Ok(None),
-        _ => Err(CodecError::foreign(NAME, input)),
+        _ => Err(CodecError::malformed("a line of over 8 KiB", input)),
     }
 }
 
 /// The size of a chunk, and nothing that does not fit; what follows a semicolon is an extension.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
-    if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
+    let digits = std::str::from_utf8(digits).ok()?;
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    // Zeros before it count for nothing; with more digits a chunk is longer than anything.
+    match digits.trim_start_matches('0') {
+        "" => Some(0),
+        digits if digits.len() > 15 => None,
+        digits => u64::from_str_radix(digits, 16).ok(),
+    }
 }
 
 impl Exchange for Http {
@@ -315,8 +160,10 @@ impl Exchange for Http {
                     };
                     used += length;
                     match head.status {
-                        // It says another protocol comes, which nobody asked for.
-                        101 => return Err(CodecError::foreign(NAME, input)),
+                        101 => {
+                            let what = "another protocol that nobody asked for";
+                            return Err(CodecError::malformed(what, rest));
+                        }
                         // An answer before the answer.
                         100..200 => continue,
                         _ => place.0 = Self::after(head),
@@ -339,13 +186,10 @@ impl Exchange for Http {
                         break;
                     };
                     used += length;
-                    let size = chunk_size(line).ok_or_else(|| CodecError::foreign(NAME, rest))?;
-                    place.0 = match size {
+                    let wrong = || CodecError::malformed("a wrong chunk size", line);
+                    place.0 = match chunk_size(line).ok_or_else(wrong)? {
                         0 => State::Trailer(head),
-                        _ => State::Chunk {
-                            head,
-                            missing: size + 2,
-                        },
+                        missing => State::Chunk { head, missing },
                     };
                     None
                 }
@@ -353,9 +197,19 @@ impl Exchange for Http {
                     let bytes = missing.min(rest.len() as u64);
                     used += bytes as usize;
                     place.0 = match missing - bytes {
-                        0 => State::ChunkSize(head),
+                        0 => State::ChunkEnd(head),
                         missing => State::Chunk { head, missing },
                     };
+                    None
+                }
+                State::ChunkEnd(head) => {
+                    used += match rest {
+                        [b'\r', b'\n', ..] => 2,
+                        [b'\n', ..] => 1,
+                        [] | [b'\r'] => break,
+                        _ => return Err(CodecError::malformed("a chunk longer than its size", rest)),
+                    };
+                    place.0 = State::ChunkSize(head);
                     None
                 }
                 State::Trailer(head) => {
@@ -399,7 +253,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::conformance::{answers, split_anywhere};
+    use super::head::MOST_HEAD_BYTES;
     use super::*;
+    use crate::exchange::Worth;
 
     fn http() -> Http {
         Http::new(&HttpRequest::get("here", "/"))
@@ -452,17 +308,48 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_framing_is_refused() {
+    fn what_framing_does_not_need_is_accepted() {
+        let many = |headers: usize| {
+            let more: String = (0..headers).map(|i| format!("X-{i}: y\r\n")).collect();
+            format!("HTTP/1.1 200 OK\r\n{more}Content-Length: 5\r\n\r\nhello")
+        };
+        let zeros = "0".repeat(40);
+        for said in [
+            "HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+            "HTTP/1.1 200 OK\r\nContent-Length:\r\n 5\r\nX: y\r\n\r\nhello".to_owned(),
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip,\r\n chunked,\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+                .to_owned(),
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 05\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+            format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{zeros}5\r\nhello\r\n{zeros}\r\n\r\n"
+            ),
+            many(100),
+        ] {
+            assert_eq!(
+                split_anywhere(&mut http(), said.as_bytes()),
+                [Answer::GOOD],
+                "{said}"
+            );
+        }
+        let thousands = many(5_000);
+        assert!(thousands.len() < MOST_HEAD_BYTES);
+        assert_eq!(
+            answers(&mut http(), [thousands.as_bytes()]).unwrap(),
+            [Answer::GOOD]
+        );
+        assert_eq!(
+            answers(&mut http(), thousands.as_bytes().chunks(999)).unwrap(),
+            [Answer::GOOD]
+        );
+    }
+
+    #[test]
+    fn another_protocol_is_named() {
         for bytes in [
             &b"+OK\r\n"[..],
             b"INFO {}\r\n",
             b"HTTP/2 200\r\n\r\n",
-            b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+            b"\x16\x03",
         ] {
             let text = String::from_utf8_lossy(bytes);
             let refused = answers(&mut http(), [bytes]);
@@ -471,8 +358,70 @@ mod tests {
                 "{text:?}: {refused:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_answer_is_named_with_its_line() {
+        const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunked = |more: &str| format!("{CHUNKED}{more}");
+        for (said, what, line) in [
+            (
+                "HTTP/1.1 200 OK\r\nA: b\r\nBad Name: x\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                "a wrong header name",
+                "Bad Name: x",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nA: b\r\nB: \u{1}\r\nC: d\r\n\r\n".to_owned(),
+                "a control character in a header",
+                "B: \u{1}",
+            ),
+            (
+                "HTTP/1.1 2x0 OK\r\nA: b\r\n\r\n".to_owned(),
+                "a wrong status",
+                "HTTP/1.1 2x0 OK",
+            ),
+            (
+                "HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned(),
+                "another protocol that nobody asked for",
+                "HTTP/1.1 101 Switching Protocols",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n".to_owned(),
+                "a second length",
+                "Content-Length: 6",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n".to_owned(),
+                "a wrong length",
+                "Content-Length: +5",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n".to_owned(),
+                "a wrong length",
+                "Content-Length: 99999999999999999999",
+            ),
+            (chunked("x\r\n"), "a wrong chunk size", "x"),
+            (
+                chunked("ffffffffffffffff\r\n"),
+                "a wrong chunk size",
+                "ffffffffffffffff",
+            ),
+            (chunked("5\r\nhello!\r\n"), "a chunk longer than its size", "!"),
+        ] {
+            let refused = answers(&mut http(), [said.as_bytes()]);
+            let named = CodecError::malformed(what, line.as_bytes());
+            assert_eq!(refused, Err(named), "{said:?}");
+            assert!(
+                answers(&mut http(), said.as_bytes().chunks(1)).is_err(),
+                "{said:?}"
+            );
+        }
         let endless = [b"HTTP/1.1 200 OK\r\nX: ", &vec![b'x'; MOST_HEAD_BYTES][..]].concat();
-        assert!(answers(&mut http(), [&endless[..]]).is_err());
+        let error = answers(&mut http(), [&endless[..]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the server's answer has a head of over 64 KiB: \"HTTP/1.1 200 OK\""
+        );
     }
 
     #[test]
@@ -500,6 +449,68 @@ mod tests {
             text,
             "POST /a?b HTTP/1.1\r\nHost: here:80\r\nAccept: */*\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
         );
+    }
+
+    fn written(request: &HttpRequest) -> String {
+        let mut said = Vec::new();
+        Http::new(request).request(0, 0, &mut said);
+        String::from_utf8(said).unwrap()
+    }
+
+    #[test]
+    fn a_header_that_is_given_replaces_ours() {
+        let request = HttpRequest {
+            headers: vec![
+                "Accept: */*".to_owned(),
+                "host: there".to_owned(),
+                "CONNECTION: Close".to_owned(),
+            ],
+            close: true,
+            ..HttpRequest::get("here:80", "/")
+        };
+        assert_eq!(
+            written(&request),
+            "GET / HTTP/1.1\r\nAccept: */*\r\nhost: there\r\nCONNECTION: Close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn a_method_with_content_says_that_there_is_none() {
+        for (method, says) in [("POST", true), ("PUT", true), ("GET", false), ("DELETE", false)] {
+            let request = HttpRequest {
+                method: method.to_owned(),
+                ..HttpRequest::get("here", "/")
+            };
+            let length = if says { "Content-Length: 0\r\n" } else { "" };
+            assert_eq!(
+                written(&request),
+                format!("{method} / HTTP/1.1\r\nHost: here\r\n{length}\r\n")
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_body_says_cannot_be_given() {
+        for header in [
+            "Content-Length: 5",
+            "content-length:5",
+            "Transfer-Encoding: chunked",
+        ] {
+            let request = HttpRequest {
+                headers: vec![header.to_owned()],
+                ..HttpRequest::get("here", "/")
+            };
+            let refused = request.check().unwrap_err();
+            assert!(
+                refused.contains(header) && refused.contains("--body"),
+                "{refused}"
+            );
+        }
+        let twice = HttpRequest {
+            headers: vec!["Host: a".to_owned(), "HOST: b".to_owned()],
+            ..HttpRequest::get("here", "/")
+        };
+        assert!(twice.check().unwrap_err().contains("twice"));
     }
 
     #[test]
@@ -550,7 +561,7 @@ mod tests {
             words in prop::collection::vec(prop::sample::select(vec![
                 "HTTP/1.1 200 OK", "HTTP/1.1 404 X", "HTTP/1.0 200 OK", "HTTP/1.1 100 C", "HTTP/1.1 204 N", "\r\n", "\n",
                 "\r\n\r\n", "Content-Length: 5", "content-length: 0", "Transfer-Encoding: chunked", "Connection: close",
-                "5\r\nhello\r\n", "0\r\n\r\n", "hello", "A;x\r\n", "ff", ":", " ",
+                "5\r\nhello\r\n", "005\r\nhello\r\n", " folded\r\n", "0\r\n\r\n", "hello", "A;x\r\n", "ff", ":", " ",
             ]), 0..16),
         ) {
             let bytes = words.concat();

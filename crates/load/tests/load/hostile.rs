@@ -306,3 +306,23 @@ fn what_comes_beyond_an_answer_is_counted_as_bytes_that_nobody_asked_for() {
         }
     }
 }
+
+#[test]
+fn an_answer_that_is_malformed_is_counted_with_its_line_and_the_run_goes_on() {
+    let get = Http::new(&HttpRequest::get("here", "/"));
+    let record = asked(get, open(200.0), |input, mut client| {
+        head(input)
+            && client
+                .write_all(b"HTTP/1.1 200 OK\r\nBad Name: x\r\nContent-Length: 0\r\n\r\n")
+                .is_ok()
+    });
+    assert!(record.failures.of(Failure::Garbage) > 1, "{:?}", record.failures);
+    assert_eq!(
+        record.failures.of(Failure::Garbage) + record.unfinished,
+        record.sent
+    );
+    assert_eq!(
+        record.failures.said(Failure::Garbage).unwrap(),
+        "the server's answer has a wrong header name: \"Bad Name: x\""
+    );
+}

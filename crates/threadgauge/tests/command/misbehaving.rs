@@ -8,7 +8,8 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::{send_signal, text};
+use super::serve::served;
+use super::{refused, send_signal, text};
 
 /// A server that does this with each connection: its address.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
@@ -116,4 +117,36 @@ fn an_answer_without_end_is_ended_by_the_duration_and_by_ctrl_c() {
     said.for_each(drop);
     let document = json(&child.wait_with_output().unwrap());
     assert_eq!(document["interrupted"], true, "{document:#}");
+}
+
+#[test]
+fn a_header_that_is_given_replaces_ours_and_one_that_frames_is_refused() {
+    let served = served("http");
+    let target = format!("http://{}/5", served.address);
+    for more in [
+        &["-H", "Host: example.org"][..],
+        &["--close", "-H", "connection: Close"],
+    ] {
+        let once = [
+            "http",
+            "--target",
+            &target,
+            "-c",
+            "1",
+            "--requests",
+            "3",
+            "--json",
+        ];
+        let output = load(&[&once[..], more].concat());
+        let run = &json(&output)["runs"][0];
+        assert_eq!(
+            (&run["answered"], &run["failures"]),
+            (&3.into(), &serde_json::json!({})),
+            "{run:#}"
+        );
+    }
+    for header in ["Content-Length: 5", "transfer-encoding: chunked"] {
+        let said = refused(&["load", "http", "--target", &target, "-H", header]);
+        assert!(said.contains(header) && said.contains("--body"), "{said}");
+    }
 }

@@ -205,7 +205,7 @@ pub struct LoadOptions {
     /// The method of requests (http)
     #[arg(long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
-    /// A header of requests, several times for several (http)
+    /// A header of requests, several times for several; it replaces one of ours of the same name (http)
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub header: Vec<String>,
     /// The body of requests (http)
