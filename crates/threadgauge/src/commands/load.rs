@@ -54,6 +54,13 @@ pub fn load(options: &LoadOptions) -> Done {
     if let Some(dir) = &options.out {
         keep::check(dir)?;
     }
+    if options.link.is_none() {
+        let reached = target.reach();
+        // What a workload runs before it may start the server.
+        if workload.is_none() {
+            reached?;
+        }
+    }
     let server = ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?;
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53));
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
@@ -223,7 +230,7 @@ impl Load<'_> {
             say(&format!(
                 "{} to {}: {} connections of {} classes, for {}{}",
                 options.protocol.name(),
-                self.target.address,
+                self.target.address(),
                 options.connections,
                 workload.classes.len(),
                 options.duration,
@@ -316,7 +323,7 @@ impl Load<'_> {
         format!(
             "{} to {}: {} connections, {pace}, for {}",
             options.protocol.name(),
-            self.target.address,
+            self.target.address(),
             level.connections,
             options.duration
         )
@@ -392,7 +399,7 @@ impl Load<'_> {
             "version": env!("CARGO_PKG_VERSION"),
             "started": self.started,
             "protocol": options.protocol.name(),
-            "target": self.target.address.to_string(),
+            "target": self.target.address().to_string(),
             "loop": options.loop_name(),
             "seed": self.seed,
             "duration_s": options.duration.0.as_secs_f64(),

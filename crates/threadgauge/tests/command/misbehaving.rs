@@ -3,7 +3,8 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Output;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::Value;
@@ -149,4 +150,52 @@ fn a_header_that_is_given_replaces_ours_and_one_that_frames_is_refused() {
         let said = refused(&["load", "http", "--target", &target, "-H", header]);
         assert!(said.contains(header) && said.contains("--body"), "{said}");
     }
+}
+
+#[test]
+fn a_fragment_stays_here_and_names_in_a_url_are_refused() {
+    let (said, heard) = channel();
+    let said = Mutex::new(said);
+    let at = server(move |mut client| {
+        let mut input = BufReader::new(client.try_clone().unwrap());
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if !input.read_line(&mut head).is_ok_and(|bytes| bytes > 0) {
+                    return;
+                }
+            }
+            let _ = said.lock().unwrap().send(head);
+            if client.write_all(b"HTTP/1.1 204 N\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    for (target, path) in [
+        (format!("HTTP://{at}/a?b#c"), "/a?b"),
+        (format!("http://{at}#c"), "/"),
+    ] {
+        let output = load(&[
+            "http",
+            "--target",
+            &target,
+            "-c",
+            "1",
+            "--requests",
+            "1",
+            "--json",
+        ]);
+        assert_eq!(
+            json(&output)["runs"][0]["answered"],
+            1,
+            "{target}: {}",
+            text(&output.stderr)
+        );
+        assert_eq!(
+            heard.recv().unwrap(),
+            format!("GET {path} HTTP/1.1\r\nHost: {at}\r\n\r\n")
+        );
+    }
+    let said = refused(&["load", "http", "--target", &format!("http://me:secret@{at}/")]);
+    assert!(said.contains("--header 'Authorization: Basic"), "{said}");
 }

@@ -132,7 +132,7 @@ struct To<'a> {
 impl To<'_> {
     fn requests<E: Exchange + 'static>(self, exchange: E) -> Result<Box<dyn Driver>, LoadError> {
         let clients = Clients {
-            target: self.target.address,
+            target: self.target.address(),
             connections: self.level.connections,
             pipeline: self.options.pipeline,
             timeout: self.options.timeout.0,
@@ -154,7 +154,7 @@ impl To<'_> {
             true => IfFewer::GoOn,
             false => IfFewer::Fail,
         };
-        let address = self.target.address;
+        let address = self.target.address();
         let mut groups = Groups::connect_while(address, codec, plan, if_fewer, self.goes_on)?;
         groups.listen_on(LISTENS_ON);
         Ok(Box::new(groups))

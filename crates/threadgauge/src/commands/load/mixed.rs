@@ -84,7 +84,7 @@ fn run_classes(
     look: &Look<'_>,
 ) -> Result<Vec<ClassRecord>, LoadError> {
     let plan = Clients {
-        target: target.address,
+        target: target.address(),
         connections: options.connections,
         pipeline: std::num::NonZeroUsize::MIN,
         timeout: options.timeout.0,
@@ -234,6 +234,10 @@ impl Mixed {
         let prepared = commands::run(&workload.before, limit(stop), &mut before);
         self.said(0, round, before);
         let run = prepared
+            .and_then(|()| match stop.load(Ordering::Relaxed) {
+                true => Ok(()),
+                false => target.reach(),
+            })
             .and_then(|()| Monitors::start(&workload.monitor))
             .and_then(|monitors| {
                 let sums = Sums {

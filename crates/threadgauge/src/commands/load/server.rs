@@ -60,7 +60,7 @@ impl ServerSide {
         let mut side = Self::default();
         if let (Some(rate), Some(command)) = (options.link, &options.start) {
             let link = Link::new(rate)?;
-            target.address.set_ip(Link::SERVER);
+            target.move_to(Link::SERVER);
             let mut shell = Command::new("sh");
             shell.args(["-c", command]).process_group(0);
             // Standard output is for results.
@@ -70,7 +70,7 @@ impl ServerSide {
             started.wait_until_it_listens(target, command)?;
             side.link = Some(link);
         }
-        let at = target.address;
+        let at = target.address();
         let is_here = side.link.is_some() || is_local(at.ip());
         side.watched = match (options.watch, &side.started) {
             (Watching::Nobody, _) => None,
@@ -129,12 +129,12 @@ impl ServerSide {
 impl Started {
     fn wait_until_it_listens(&mut self, target: &Target, command: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect_timeout(&target.address, SECOND).is_err() {
+        while TcpStream::connect_timeout(&target.address(), SECOND).is_err() {
             if let Some(status) = self.0.try_wait().context("cannot look at the server")? {
                 bail!("the server `{command}` ended with {status} before it listened");
             }
             if Instant::now() > deadline {
-                let port = target.address.port();
+                let port = target.address().port();
                 bail!(
                     "the server `{command}` does not listen at port {port} of its end of the link ({}) after {} s: let \
                      it listen at all addresses (0.0.0.0)",
