@@ -60,7 +60,7 @@ impl Ramp {
 }
 
 /// Intended starts, in nanoseconds since the beginning.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
     arrivals: Arrivals,
     /// Mean distance at the full rate.

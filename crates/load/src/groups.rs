@@ -1,6 +1,7 @@
 //! Groups: every message of a member goes to the others of its group, in a closed or an open loop.
 
 mod connecting;
+mod scribes;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
@@ -16,9 +17,11 @@ use crate::error::LoadError;
 use crate::faults::{FaultKind, Faults};
 use crate::latency::Latency;
 use crate::proof::{BUSIEST, InvalidRun, LEAST_PACE};
-use crate::record::{Record, Recorder, Stretch, Watch};
+use crate::record::{Record, Recorder, Watch};
 use crate::sizes::Sizes;
 use crate::speakers::{Bounds, Speakers, Think};
+
+use scribes::{Counting, Keeping, Scribe, Timing};
 
 pub use connecting::IfFewer;
 
@@ -108,8 +111,8 @@ pub struct Tally {
     pub last: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
-    /// How fast deliveries came over how fast they were to come, each from the first to the last: under 1 where the
-    /// server fell behind. `None` in a closed loop.
+    /// The share of deliveries that were to come whose messages were sent on schedule and that came, however late.
+    /// `None` in a closed loop.
     pub pace: Option<f64>,
 }
 
@@ -162,142 +165,6 @@ enum Ended {
     Early,
 }
 
-/// Who writes down what is said and heard.
-trait Scribe {
-    /// A message went out.
-    fn speaks(&mut self, times: Times, bytes: usize, copies: u64);
-    /// A delivery came, by a read that returned then.
-    fn hears(&mut self, heard: Heard, at_ns: u64);
-    /// So many bytes came, and no more deliveries in this turn.
-    fn receives(&mut self, _bytes: u64) {}
-    /// A message that was due then will not be sent.
-    fn gives_up(&mut self, _intended_ns: u64, _now_ns: u64, _copies: u64) {}
-    /// Whether to go on, with so many deliveries on their way.
-    fn goes_on(&mut self, _now_ns: u64, _on_the_way: u64) -> bool {
-        true
-    }
-}
-
-/// Of a closed loop: of a message only its last delivery is timed.
-struct Counting<'a>(&'a mut Tally);
-
-impl Scribe for Counting<'_> {
-    fn speaks(&mut self, _: Times, _: usize, _: u64) {
-        self.0.messages += 1;
-    }
-
-    fn hears(&mut self, heard: Heard, at_ns: u64) {
-        if heard.by_all {
-            self.0.last.record(at_ns.saturating_sub(heard.times.intended_ns));
-        }
-    }
-}
-
-/// Counts and times.
-struct Timing<'a> {
-    tally: &'a mut Tally,
-    intended: Stretch,
-    delivered: Stretch,
-}
-
-impl Scribe for Timing<'_> {
-    fn speaks(&mut self, times: Times, _: usize, _: u64) {
-        self.tally.messages += 1;
-        self.tally.lateness.record(times.sent_ns - times.intended_ns);
-        self.intended.reach(times.intended_ns);
-    }
-
-    fn hears(&mut self, heard: Heard, at_ns: u64) {
-        let took_ns = at_ns.saturating_sub(heard.times.intended_ns);
-        self.tally.latency.record(took_ns);
-        self.tally
-            .service
-            .record(at_ns.saturating_sub(heard.times.sent_ns));
-        if heard.by_all {
-            self.tally.last.record(took_ns);
-        }
-        self.delivered.reach(at_ns);
-    }
-}
-
-/// Deliveries of messages that were sent together and came together: they took the same time.
-#[derive(Clone, Copy)]
-struct Alike {
-    times: Times,
-    at_ns: u64,
-    count: u64,
-}
-
-/// Keeps all of it.
-struct Keeping<'r, 'w> {
-    recorder: &'r mut Recorder<'w>,
-    most: u64,
-    /// Not entered yet: of many that are alike a histogram is looked at once.
-    alike: Option<Alike>,
-    /// Whether this turn of the loop has spoken, and heard: the first of each says how many were on their way before.
-    spoke: bool,
-    heard: bool,
-}
-
-impl Keeping<'_, '_> {
-    fn enter(&mut self) {
-        if let Some(Alike { times, at_ns, count }) = self.alike.take() {
-            self.recorder
-                .answers(times.intended_ns, times.sent_ns, at_ns, count);
-        }
-    }
-}
-
-impl Scribe for Keeping<'_, '_> {
-    fn speaks(&mut self, times: Times, bytes: usize, copies: u64) {
-        if !std::mem::replace(&mut self.spoke, true) {
-            self.recorder.advance(times.sent_ns);
-        }
-        let lag_ns = times.sent_ns.saturating_sub(times.intended_ns);
-        self.recorder.sends(times.intended_ns, lag_ns, bytes, copies);
-        self.recorder.record.bounded = self.recorder.record.sent >= self.most;
-    }
-
-    fn hears(&mut self, heard: Heard, at_ns: u64) {
-        if !std::mem::replace(&mut self.heard, true) {
-            self.recorder.advance(at_ns);
-        }
-        let times = heard.times;
-        match &mut self.alike {
-            Some(alike) if (alike.times, alike.at_ns) == (times, at_ns) => alike.count += 1,
-            _ => {
-                self.enter();
-                let count = 1;
-                self.alike = Some(Alike { times, at_ns, count });
-            }
-        }
-        if let Some(last) = self.recorder.record.last.as_mut().filter(|_| heard.by_all) {
-            last.record(at_ns.saturating_sub(times.intended_ns));
-        }
-    }
-
-    fn receives(&mut self, bytes: u64) {
-        self.enter();
-        self.recorder.receives(bytes);
-    }
-
-    fn gives_up(&mut self, intended_ns: u64, now_ns: u64, copies: u64) {
-        self.recorder.gives_up(intended_ns, None, now_ns, copies);
-    }
-
-    fn goes_on(&mut self, now_ns: u64, on_the_way: u64) -> bool {
-        if !self.spoke {
-            self.recorder.advance(now_ns);
-        }
-        (self.spoke, self.heard) = (false, false);
-        // Those that were given up are not on their way any more.
-        self.recorder.in_flight = on_the_way;
-        let goes_on = self.recorder.goes_on();
-        self.recorder.record.interrupted = !goes_on;
-        goes_on
-    }
-}
-
 impl Groups {
     /// Deliveries of one message.
     pub fn copies(&self) -> u64 {
@@ -330,17 +197,14 @@ impl Groups {
                 )?;
             }
             Load::Open { .. } => {
-                let mut timing = Timing {
-                    tally: &mut tally,
-                    intended: Stretch::default(),
-                    delivered: Stretch::default(),
-                };
+                let mut timing = Timing::new(&mut tally, start_ns, span);
                 let ended = self.speak_all(load, start_ns, Ramp::hold(span), u64::MAX, &mut timing)?;
-                tally.pace = Some(match ended {
-                    Ended::All => timing.intended.ns() / timing.delivered.ns(),
+                let pace = timing.pace();
+                tally.pace = match ended {
+                    Ended::All => pace,
                     // With what did not come it is not at the pace asked for.
-                    Ended::Early => 0.0,
-                });
+                    Ended::Early => Some(0.0),
+                };
             }
         }
         tally.deliveries = self.checker.delivered - delivered;
@@ -384,7 +248,7 @@ impl Groups {
         most: u64,
         watch: &mut dyn Watch,
     ) -> Result<Record, LoadError> {
-        let (start_ns, cpu_ns, delivered) = (monotonic_ns(), thread_cpu_ns(), self.checker.delivered);
+        let delivered = self.checker.delivered;
         let rate = match load {
             Load::Open {
                 deliveries_per_second,
@@ -392,18 +256,13 @@ impl Groups {
             } => Some(deliveries_per_second),
             Load::Closed { .. } | Load::Thinking { .. } | Load::Counted { .. } => None,
         };
-        let mut recorder = Recorder::new(start_ns, ramp, rate, watch);
+        let mut recorder = Recorder::begin(ramp, rate, watch);
+        let start_ns = recorder.start_ns();
         recorder.record.connects = self.plan.connections as u64;
         recorder.record.last = Some(Latency::default());
-        let mut keeping = Keeping {
-            alike: None,
-            recorder: &mut recorder,
-            most,
-            spoke: false,
-            heard: false,
-        };
+        let mut keeping = Keeping::new(&mut recorder, most);
         let ended = self.speak_all(load, start_ns, ramp, most, &mut keeping);
-        let (now_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns() - cpu_ns);
+        keeping.ends();
         let ended = ended.and_then(|ended| match ended {
             Ended::All => self.hear_out(&mut keeping),
             Ended::Early => Ok(()),
@@ -418,13 +277,12 @@ impl Groups {
                 recorder.record.ended_early = true;
             }
         }
-        recorder.advance(now_ns);
         let faults = self.checker.take_faults();
         recorder.record.unfinished += self.checker.on_the_way + faults.count(FaultKind::Lost);
         recorder.record.faults = Some(faults);
         // Without those that came with other bytes.
         recorder.record.answered = self.checker.delivered - delivered;
-        Ok(recorder.finish(now_ns, cpu_ns))
+        Ok(recorder.finish())
     }
 
     /// Has each [`run`](Self::run) listen for so long after its last delivery, for what is not to come any more. This
@@ -634,15 +492,18 @@ impl Groups {
         scribe: &mut impl Scribe,
         mut hear: impl FnMut(Heard),
     ) -> Result<bool, LoadError> {
+        let (limit, from_ns, mut woke_ns) = (limit.min(LOOK), monotonic_ns(), None);
         let (codec, checker, answers) = (self.codec, &mut self.checker, &mut self.answers);
-        let heard = self.pool.hear(limit.min(LOOK), |connection, input| {
+        let heard = self.pool.hear(limit, |connection, input| {
             let (mut frames, mut read_ns) = (Frames::of(codec, input), None);
             let lost = |source| LoadError::Codec { connection, source };
             while let Some(event) = frames.next_event().map_err(lost)? {
                 match event {
                     Event::Delivery(payload) => {
                         if let Some(heard) = checker.receives(connection, payload) {
-                            scribe.hears(heard, *read_ns.get_or_insert_with(monotonic_ns));
+                            let at_ns = *read_ns.get_or_insert_with(monotonic_ns);
+                            woke_ns.get_or_insert(at_ns);
+                            scribe.hears(heard, at_ns);
                             hear(heard);
                         }
                     }
@@ -666,6 +527,7 @@ impl Groups {
         }
         // By the clock, since waiting may end early.
         let now_ns = monotonic_ns();
+        scribe.waited(from_ns, woke_ns.unwrap_or(now_ns), limit);
         if heard > 0 {
             self.heard_ns = now_ns;
         }
@@ -689,6 +551,17 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_and_shares_are_of_the_time_that_it_took() {
+        let tally = Tally {
+            deliveries: 300,
+            elapsed: Duration::from_secs(4),
+            cpu: Duration::from_secs(3),
+            ..Tally::default()
+        };
+        assert_eq!((tally.rate(), tally.driver_share()), (75.0, 0.75));
+    }
 
     #[test]
     fn a_server_that_falls_behind_or_a_driver_without_time_is_a_flaw() {

@@ -67,9 +67,11 @@ impl Latency {
         }
     }
 
-    /// The mean in ns, of those up to a minute; 0 of none.
-    pub fn mean_ns(&self) -> f64 {
-        self.histogram.mean()
+    /// The mean in ns; `None` of none. A minute stands for all that is over it, so that it is at least that.
+    pub fn mean_ns(&self) -> Option<f64> {
+        let count = self.count();
+        let sum = self.histogram.mean() * self.histogram.len() as f64 + self.overflow as f64 * MOST_NS as f64;
+        (count > 0).then(|| sum / count as f64)
     }
 
     /// As [`quantile`](Self::quantile), in ns: a minute stands for all that is over it.
@@ -156,5 +158,14 @@ mod tests {
         assert_eq!((latency.count(), latency.overflow()), (100, 20));
         assert!(is_near(latency.quantile(0.7), 1_000));
         assert_eq!(latency.quantile(0.9), Some(Quantile::Overflow));
+    }
+
+    #[test]
+    fn the_mean_of_none_is_none_and_what_overflows_is_in_it() {
+        assert_eq!(of([]).mean_ns(), None);
+        assert_eq!(of([1_000, 1_500]).mean_ns(), Some(1_250.0));
+        assert_eq!(of([3 * MOST_NS]).mean_ns(), Some(MOST_NS as f64));
+        let half = of([1_000, 3 * MOST_NS]).mean_ns().unwrap();
+        assert!((half / (MOST_NS as f64 / 2.0) - 1.0).abs() < 1e-3, "{half}");
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+use threadgauge_machine::clock::monotonic_ns;
 
 use crate::arrivals::Ramp;
 use crate::codec::CodecError;
@@ -119,15 +119,15 @@ impl<E: Exchange> Paced<E> {
 
     /// As [`run`](Self::run), with a bound that others may take from, too.
     pub(crate) fn run_within(&mut self, ramp: Ramp, bound: &Bound, watch: &mut dyn Watch) -> Record {
-        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
+        let mut recorder = Recorder::begin(ramp, None, watch);
+        let start_ns = recorder.start_ns();
         let end_ns = start_ns + ramp.total().as_nanos() as u64;
-        let mut recorder = Recorder::new(start_ns, ramp, None, watch);
         let mut due: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients.len())
             .map(|connection| Reverse((start_ns + connection as u64 * APART_NS, connection)))
             .collect();
         loop {
             let mut now_ns = monotonic_ns();
-            recorder.advance(now_ns);
+            recorder.turns(now_ns);
             while let Some(&Reverse((at_ns, connection))) = due.peek()
                 && at_ns <= now_ns
                 && now_ns < end_ns
@@ -160,7 +160,9 @@ impl<E: Exchange> Paced<E> {
                 .peek()
                 .map_or(end_ns, |Reverse((at_ns, _))| *at_ns)
                 .min(end_ns);
-            std::thread::sleep(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(NAP));
+            let nap = Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(NAP);
+            std::thread::sleep(nap);
+            recorder.waited(now_ns, monotonic_ns(), nap);
         }
         let now_ns = monotonic_ns();
         recorder.advance(now_ns);
@@ -173,7 +175,7 @@ impl<E: Exchange> Paced<E> {
             }
             client.reset();
         }
-        recorder.finish(monotonic_ns(), thread_cpu_ns() - cpu_ns)
+        recorder.finish()
     }
 
     fn look(&mut self, connection: usize, now_ns: u64, bound: &Bound, recorder: &mut Recorder<'_>) -> Next {
@@ -435,7 +437,7 @@ impl<R: Default> Client<R> {
         self.sent = 0;
         self.begun_ns = Some(at_ns);
         self.progress_ns = at_ns;
-        recorder.sends(at_ns, 0, self.request.len(), 1);
+        recorder.sends(at_ns, self.request.len(), 1);
     }
 
     /// Sends at most so many bytes of the request, as far as the socket takes them.

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use threadgauge_machine::clock::monotonic_ns;
+
 use crate::arrivals::Ramp;
 use crate::codec::CodecError;
 use crate::faults::Faults;
 use crate::latency::Latency;
+use crate::standstill::{Asker, LEAST_NS, Outside, Pulse, Standstill, Used};
 
 /// Why a request has no good answer, or a message no good delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,18 +214,23 @@ pub struct Record {
     pub started_ns: u64,
     /// From the intended start to the answer. One that was given up counts with the time until then.
     pub response: Latency,
+    /// Of these, the good answers.
+    pub good: Latency,
     /// From the moment it was sent to the answer.
     pub service: Latency,
-    /// How late the generator itself was: from the intended start, or from when a connection was free for it, until it
-    /// was sent.
+    /// How late the generator itself was: from the intended start until it was sent or, where no connection was free
+    /// for it, until that was seen.
     pub lag: Latency,
+    /// For how long the generator could not go on.
+    pub stood: Standstill,
     /// Requests or messages sent.
     pub sent: u64,
     /// Good answers, or deliveries.
     pub answered: u64,
     /// Why the others have none.
     pub failures: Failures,
-    /// Requests that found no free connection at their intended start.
+    /// Requests that found no free connection at their intended start. Those of which the generator itself came too
+    /// late to know are not among them.
     pub waited: u64,
     /// Those that were to start and were never sent, or had no answer when the run gave up.
     pub unfinished: u64,
@@ -265,29 +273,30 @@ pub struct Held {
     pub rate: Option<f64>,
     /// Requests or deliveries that were to start or come.
     pub intended: u64,
-    /// Good answers or deliveries of them.
+    /// Good answers or deliveries of them, however late.
     pub answered: u64,
-    /// From the first intended start to the last, in ns.
-    pub intended_ns: u64,
-    /// From the first answer to the last, in ns.
-    pub answered_ns: u64,
+    /// Of those intended, what was sent on schedule (before the load no longer held) and answered, well or not, however
+    /// late.
+    pub on_schedule: u64,
+    /// Good answers or deliveries a second. In an open loop those of what was sent on schedule, by when it was to
+    /// start; else those that came while the load held, by that time. `None` of fewer than two, which have no time
+    /// between them.
+    pub achieved: Option<f64>,
 }
 
 impl Held {
-    /// Good answers or deliveries a second.
-    pub fn achieved(&self) -> f64 {
-        self.answered as f64 / (self.answered_ns.max(1) as f64 / 1e9)
+    /// The achieved rate over the intended one: the share of what was to start that was sent on schedule and answered,
+    /// however late. `None` where nothing was to start.
+    pub fn pace(&self) -> Option<f64> {
+        (self.intended > 0).then(|| self.on_schedule as f64 / self.intended as f64)
     }
+}
 
-    /// The achieved rate over the intended one: how many were answered of those intended, and how fast they came over
-    /// how fast they were to come.
-    pub fn pace(&self) -> f64 {
-        if self.intended == 0 {
-            return 0.0;
-        }
-        let answered = self.answered as f64 / self.intended as f64;
-        answered * (self.intended_ns.max(1) as f64 / self.answered_ns.max(1) as f64).min(1.0)
-    }
+/// Until when what is to start in a span that ends then is sent on schedule: a wake-up that comes late is not a rate
+/// that was not there.
+pub(crate) fn on_schedule_until(end_ns: u64, hold: Duration) -> u64 {
+    const MOST: Duration = Duration::from_millis(10);
+    end_ns + (hold / 100).min(MOST).as_nanos() as u64
 }
 
 /// From the first of several moments to the last, in nanoseconds.
@@ -301,11 +310,10 @@ impl Stretch {
         self.0 = Some([first_ns, now_ns]);
     }
 
-    /// Its length. Never nought, so that a single message keeps its pace.
-    pub(crate) fn ns(self) -> f64 {
-        self.0.map_or(1.0, |[first_ns, last_ns]| {
-            last_ns.saturating_sub(first_ns).max(1) as f64
-        })
+    /// Its length.
+    pub(crate) fn ns(self) -> u64 {
+        self.0
+            .map_or(0, |[first_ns, last_ns]| last_ns.saturating_sub(first_ns))
     }
 }
 
@@ -315,10 +323,25 @@ pub(crate) struct Recorder<'a> {
     pub in_flight: u64,
     watch: &'a mut dyn Watch,
     start_ns: u64,
+    /// CPU time of the calling thread at the beginning.
+    cpu_ns: u64,
     /// What is measured was to start in here.
     held: std::ops::Range<u64>,
+    on_schedule_until_ns: u64,
+    /// How many starts were in there, and from the first to the last of them.
+    starts: u64,
     intended: Stretch,
-    answered: Stretch,
+    /// Good answers to those of them that were sent on schedule.
+    good_on_schedule: u64,
+    /// Good answers that came in there, whenever their requests started.
+    came: u64,
+    /// Response times of what has no good answer.
+    bad: Latency,
+    pulse: Pulse,
+    asker: Asker,
+    outside: Outside,
+    /// When it ended, and the CPU time until then.
+    ended: Option<(u64, u64)>,
     /// Up to when `in_flight` is in the sum.
     summed_ns: u64,
     in_flight_ns: f64,
@@ -331,8 +354,18 @@ pub(crate) struct Recorder<'a> {
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl<'a> Recorder<'a> {
-    pub(crate) fn new(start_ns: u64, ramp: Ramp, rate: Option<f64>, watch: &'a mut dyn Watch) -> Self {
+    /// Of a run of the calling thread that begins now.
+    pub(crate) fn begin(ramp: Ramp, rate: Option<f64>, watch: &'a mut dyn Watch) -> Self {
+        let (outside, asker) = (Outside::look(), Asker::new());
+        let used = asker.ask();
+        let mut recorder = Self::new(monotonic_ns(), used, ramp, rate, watch);
+        (recorder.asker, recorder.outside) = (asker, outside);
+        recorder
+    }
+
+    fn new(start_ns: u64, used: Used, ramp: Ramp, rate: Option<f64>, watch: &'a mut dyn Watch) -> Self {
         let holds_ns = start_ns + ramp.up.as_nanos() as u64;
+        let falls_ns = holds_ns + ramp.hold.as_nanos() as u64;
         let mut record = Record {
             threads: 1,
             ..Record::default()
@@ -343,9 +376,18 @@ impl<'a> Recorder<'a> {
             in_flight: 0,
             watch,
             start_ns,
-            held: holds_ns..holds_ns + ramp.hold.as_nanos() as u64,
+            cpu_ns: used.cpu_ns,
+            held: holds_ns..falls_ns,
+            on_schedule_until_ns: on_schedule_until(falls_ns, ramp.hold),
+            starts: 0,
             intended: Stretch::default(),
-            answered: Stretch::default(),
+            good_on_schedule: 0,
+            came: 0,
+            bad: Latency::default(),
+            pulse: Pulse::new(start_ns, used),
+            asker: Asker::nobody(),
+            outside: Outside::default(),
+            ended: None,
             summed_ns: start_ns,
             in_flight_ns: 0.0,
             service_ns: 0.0,
@@ -353,6 +395,23 @@ impl<'a> Recorder<'a> {
             second_ends_ns: start_ns + SECOND_NS,
             latency: Latency::default(),
         }
+    }
+
+    /// When the run began.
+    pub(crate) fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Another turn of the loop begins now.
+    pub(crate) fn turns(&mut self, now_ns: u64) {
+        self.advance(now_ns);
+        self.pulse.turns(now_ns, || self.asker.ask());
+    }
+
+    /// The loop waited since then, at most for the limit that it asked for, until now.
+    pub(crate) fn waited(&mut self, since_ns: u64, now_ns: u64, limit: Duration) {
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.pulse.waited(now_ns.saturating_sub(since_ns), limit_ns);
     }
 
     /// It is so late now, and so many were on their way since the last time.
@@ -368,18 +427,36 @@ impl<'a> Recorder<'a> {
         self.watch.goes_on()
     }
 
-    /// So many answers are to come of what is sent now and was to start then; it lagged so long.
-    pub(crate) fn sends(&mut self, intended_ns: u64, lag_ns: u64, bytes: usize, answers: u64) {
+    /// So many answers are to come of what is sent now and was to start then.
+    pub(crate) fn sends(&mut self, intended_ns: u64, bytes: usize, answers: u64) {
         self.record.sent += 1;
         self.second.sent += 1;
         self.record.bytes_out += bytes as u64;
         self.second.bytes_out += bytes as u64;
         self.in_flight += answers;
+        self.intends(intended_ns, answers);
+    }
+
+    fn intends(&mut self, intended_ns: u64, answers: u64) {
         if self.held.contains(&intended_ns) {
-            self.record.lag.record(lag_ns);
             self.record.held.intended += answers;
+            self.starts += 1;
             self.intended.reach(intended_ns);
         }
+    }
+
+    /// That something was to start then was seen now.
+    pub(crate) fn lags(&mut self, intended_ns: u64, now_ns: u64) {
+        if self.held.contains(&intended_ns) {
+            self.record.lag.record(now_ns.saturating_sub(intended_ns));
+        }
+    }
+
+    /// As [`lags`](Self::lags), and that no connection was free for it.
+    pub(crate) fn finds_none_free(&mut self, intended_ns: u64, now_ns: u64) {
+        self.lags(intended_ns, now_ns);
+        // Whether one was free then, a generator that came later cannot know.
+        self.record.waited += u64::from(now_ns.saturating_sub(intended_ns) < LEAST_NS);
     }
 
     /// Bytes of the server came.
@@ -397,11 +474,17 @@ impl<'a> Recorder<'a> {
     pub(crate) fn answers(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64, count: u64) {
         self.record.answered += count;
         self.second.answered += count;
+        if self.held.contains(&now_ns) {
+            self.came += count;
+        }
         if self.held.contains(&intended_ns) {
             self.record.held.answered += count;
-            self.answered.reach(now_ns);
+            if sent_ns <= self.on_schedule_until_ns {
+                self.record.held.on_schedule += count;
+                self.good_on_schedule += count;
+            }
         }
-        self.took(intended_ns, sent_ns, now_ns, count);
+        self.took([intended_ns, sent_ns, now_ns], count, true);
     }
 
     /// One that is over without a good answer. With `took` its time counts, as that of an answer or as the least that
@@ -413,9 +496,13 @@ impl<'a> Recorder<'a> {
             Failure::Status => {}
             _ => self.record.failures.count(kind),
         }
+        let is_answer = matches!(kind, Failure::Changed | Failure::Status);
+        if is_answer && self.held.contains(&intended_ns) && sent_ns <= self.on_schedule_until_ns {
+            self.record.held.on_schedule += 1;
+        }
         match kind {
             Failure::Timeout | Failure::Changed | Failure::Status => {
-                self.took(intended_ns, sent_ns, now_ns, 1);
+                self.took([intended_ns, sent_ns, now_ns], 1, false);
             }
             _ => self.over(sent_ns, now_ns, 1),
         }
@@ -427,13 +514,19 @@ impl<'a> Recorder<'a> {
         self.record.failures.count(kind);
     }
 
-    fn took(&mut self, intended_ns: u64, sent_ns: u64, now_ns: u64, count: u64) {
+    fn took(&mut self, [intended_ns, sent_ns, now_ns]: [u64; 3], count: u64, is_good: bool) {
         let response_ns = now_ns.saturating_sub(intended_ns);
         self.latency.record_many(response_ns, count);
         if self.held.contains(&intended_ns) {
-            self.record.response.record_many(response_ns, count);
-            let service_ns = now_ns.saturating_sub(sent_ns);
-            self.record.service.record_many(service_ns, count);
+            let of = if is_good {
+                &mut self.record.good
+            } else {
+                &mut self.bad
+            };
+            of.record_many(response_ns, count);
+            self.record
+                .service
+                .record_many(now_ns.saturating_sub(sent_ns), count);
         }
         self.over(sent_ns, now_ns, count);
     }
@@ -446,15 +539,12 @@ impl<'a> Recorder<'a> {
     /// It was to start then, and has none of its answers now that the run gives up. `sent_ns` where it was sent.
     pub(crate) fn gives_up(&mut self, intended_ns: u64, sent_ns: Option<u64>, now_ns: u64, answers: u64) {
         self.record.unfinished += answers;
-        let is_held = self.held.contains(&intended_ns);
         match sent_ns {
             Some(sent_ns) => self.over(sent_ns, now_ns, answers),
-            None if is_held => self.record.held.intended += answers,
-            None => {}
+            None => self.intends(intended_ns, answers),
         }
-        if is_held {
-            let took_ns = now_ns.saturating_sub(intended_ns);
-            self.record.response.record_many(took_ns, answers);
+        if self.held.contains(&intended_ns) {
+            self.bad.record_many(now_ns.saturating_sub(intended_ns), answers);
         }
     }
 
@@ -473,23 +563,59 @@ impl<'a> Recorder<'a> {
         self.second_ends_ns += SECOND_NS;
     }
 
-    /// The last answer came now. `cpu_ns` was used since the beginning.
-    pub(crate) fn finish(mut self, now_ns: u64, cpu_ns: u64) -> Record {
+    /// The last answer came now: what comes later is in no figure of time.
+    pub(crate) fn ends(&mut self) {
+        let (now_ns, used) = (monotonic_ns(), self.asker.ask());
+        self.turns(now_ns);
+        self.record.stood = self.pulse.stood();
+        Outside::look().since(&self.outside, &mut self.record.stood);
+        self.ended = Some((now_ns, used.cpu_ns));
+    }
+
+    /// What was recorded, of a run that has [ended](Self::ends) or ends now.
+    pub(crate) fn finish(mut self) -> Record {
+        if self.ended.is_none() {
+            self.ends();
+        }
+        let (now_ns, cpu_ns) = self.ended.unwrap_or_default();
+        self.end(now_ns, cpu_ns)
+    }
+
+    fn end(mut self, now_ns: u64, cpu_ns: u64) -> Record {
         self.advance(now_ns);
         // What is left of a second, unless nothing happened in it.
         if self.second.sent + self.second.answered + self.second.failed > 0 {
             self.end_second();
         }
+        let achieved = self.achieved(now_ns);
         let elapsed_ns = now_ns.saturating_sub(self.start_ns).max(1) as f64;
         let mut record = self.record;
         record.started_ns = self.start_ns;
         record.elapsed = Duration::from_nanos(elapsed_ns as u64);
-        record.cpu = Duration::from_nanos(cpu_ns);
+        record.cpu = Duration::from_nanos(cpu_ns.saturating_sub(self.cpu_ns));
         record.in_flight = self.in_flight_ns / elapsed_ns;
         record.in_flight_by_law = self.service_ns / elapsed_ns;
-        record.held.intended_ns = self.intended.ns() as u64;
-        record.held.answered_ns = self.answered.ns() as u64;
+        record.held.achieved = achieved;
+        record.response = record.good.clone();
+        record.response.merge(&self.bad);
         record
+    }
+
+    fn achieved(&self, now_ns: u64) -> Option<f64> {
+        let (count, ns) = match self.record.held.rate {
+            // So many starts have one distance fewer between them.
+            Some(_) => {
+                let distances = self.starts.saturating_sub(1) as f64 / self.starts.max(1) as f64;
+                let count = self.good_on_schedule as f64 * distances;
+                (count, self.intended.ns())
+            }
+            None if self.came < 2 => return None,
+            None => (
+                self.came as f64,
+                self.held.end.min(now_ns).saturating_sub(self.held.start),
+            ),
+        };
+        (ns > 0).then(|| count / (ns as f64 / 1e9))
     }
 }
 
@@ -501,30 +627,31 @@ mod tests {
     fn a_stretch_is_from_the_first_to_the_last() {
         let mut stretch = Stretch::default();
         [10, 30, 50].into_iter().for_each(|ns| stretch.reach(ns));
-        assert_eq!(stretch.ns(), 40.0);
+        assert_eq!(stretch.ns(), 40);
     }
 
     #[test]
     fn what_was_to_start_while_the_load_held_is_measured_and_all_is_counted() {
-        let ms = |ms: u64| ms * 1_000_000;
+        let ms = |ms: u64| ms * MS;
         let ramp = Ramp {
             up: Duration::from_millis(100),
             hold: Duration::from_millis(100),
             down: Duration::from_millis(100),
         };
         let mut watch = ();
-        let mut recorder = Recorder::new(0, ramp, Some(20.0), &mut watch);
+        let mut recorder = Recorder::new(0, Used::default(), ramp, Some(20.0), &mut watch);
         for at_ms in [50, 100, 150, 199, 250] {
             recorder.advance(ms(at_ms));
-            recorder.sends(ms(at_ms), 7, 10, 1);
+            recorder.lags(ms(at_ms), ms(at_ms));
+            recorder.sends(ms(at_ms), 10, 1);
             recorder.advance(ms(at_ms + 20));
             recorder.answers(ms(at_ms), ms(at_ms), ms(at_ms + 20), 1);
         }
-        let record = recorder.finish(ms(300), ms(30));
+        let record = recorder.end(ms(300), ms(30));
         assert_eq!((record.sent, record.answered, record.bytes_out), (5, 5, 50));
         assert_eq!((record.held.intended, record.held.answered), (3, 3));
         assert_eq!((record.response.count(), record.lag.count()), (3, 3));
-        assert_eq!(record.held.pace(), 1.0);
+        assert_eq!(record.held.pace(), Some(1.0));
         assert!(
             (record.in_flight - 100.0 / 300.0).abs() < 1e-9,
             "{}",
@@ -538,16 +665,17 @@ mod tests {
     fn what_was_given_up_counts_with_the_time_until_then() {
         let mut watch = ();
         let ramp = Ramp::hold(Duration::from_secs(1));
-        let mut recorder = Recorder::new(0, ramp, Some(10.0), &mut watch);
-        recorder.sends(0, 0, 1, 1);
+        let mut recorder = Recorder::new(0, Used::default(), ramp, Some(10.0), &mut watch);
+        recorder.sends(0, 1, 1);
         recorder.gives_up(0, Some(0), 500, 1);
         recorder.gives_up(100, None, 500, 1);
-        let record = recorder.finish(500, 0);
+        let record = recorder.end(500, 0);
         assert_eq!(
             (record.unfinished, record.held.intended, record.held.answered),
             (2, 2, 0)
         );
-        assert_eq!((record.response.count(), record.held.pace()), (2, 0.0));
+        assert_eq!((record.response.count(), record.held.pace()), (2, Some(0.0)));
+        assert_eq!((record.good.count(), record.held.achieved), (0, Some(0.0)));
     }
 
     #[test]
@@ -560,15 +688,15 @@ mod tests {
         }
         let mut seen = Seen(Vec::new());
         let ramp = Ramp::hold(Duration::from_secs(3));
-        let mut recorder = Recorder::new(0, ramp, None, &mut seen);
+        let mut recorder = Recorder::new(0, Used::default(), ramp, None, &mut seen);
         for (at_s, many) in [(0, 2), (1, 0), (2, 3)] {
             recorder.advance(at_s * SECOND_NS);
             for _ in 0..many {
-                recorder.sends(at_s * SECOND_NS, 0, 1, 1);
+                recorder.sends(at_s * SECOND_NS, 1, 1);
                 recorder.answers(at_s * SECOND_NS, at_s * SECOND_NS, at_s * SECOND_NS + 5, 1);
             }
         }
-        let record = recorder.finish(3 * SECOND_NS - 1, 0);
+        let record = recorder.end(3 * SECOND_NS - 1, 0);
         let series: Vec<_> = record
             .series
             .iter()
@@ -576,5 +704,113 @@ mod tests {
             .collect();
         assert_eq!(series, [(0, 2, Some(5)), (1, 0, None), (2, 3, Some(5))]);
         assert_eq!(seen.0, [[2, 2], [0, 0], [3, 3]]);
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// A load that holds for a second.
+    fn held_for_a_second(rate: Option<f64>, watch: &mut dyn Watch) -> Recorder<'_> {
+        let ramp = Ramp::hold(Duration::from_secs(1));
+        Recorder::new(0, Used::default(), ramp, rate, watch)
+    }
+
+    #[test]
+    fn a_late_answer_lowers_no_rate_and_a_late_request_does() {
+        for (sent_late_ms, answered_late_ms, pace, achieved) in [
+            (0, 1, 1.0, 50.0),
+            (0, 900, 1.0, 50.0),
+            // A wake-up that comes late.
+            (25, 900, 1.0, 50.0),
+            // After the load held: those of the last 100 ms of it were sent then.
+            (130, 900, 0.9, 45.0),
+        ] {
+            let mut watch = ();
+            let mut recorder = held_for_a_second(Some(50.0), &mut watch);
+            for at_ms in (0..1_000).step_by(20) {
+                let sent_ns = (at_ms + sent_late_ms) * MS;
+                recorder.sends(at_ms * MS, 1, 1);
+                // Some late, some at once.
+                let late_ms = answered_late_ms * (at_ms / 20 % 2);
+                recorder.answers(at_ms * MS, sent_ns, sent_ns + late_ms * MS, 1);
+            }
+            let held = recorder.end(2_100 * MS, 0).held;
+            assert_eq!((held.intended, held.answered), (50, 50));
+            assert_eq!(held.pace(), Some(pace), "{sent_late_ms} ms");
+            let found = held.achieved.unwrap();
+            assert!((found - achieved).abs() < 1e-9, "{sent_late_ms} ms: {found}");
+        }
+    }
+
+    #[test]
+    fn one_answer_has_no_rate_and_two_have_one_distance() {
+        let rates = |count: u64, rate: Option<f64>| {
+            let mut watch = ();
+            let mut recorder = held_for_a_second(rate, &mut watch);
+            for i in 0..count {
+                let at_ns = i * 250 * MS;
+                recorder.sends(at_ns, 1, 1);
+                recorder.answers(at_ns, at_ns, at_ns + 100, 1);
+            }
+            recorder.end(4_000 * MS, 0).held.achieved
+        };
+        let nearly = |found: Option<f64>, rate: f64| found.is_some_and(|found| (found - rate).abs() < 1e-6);
+        assert_eq!(
+            (rates(1, Some(4.0)), rates(1, None), rates(0, None)),
+            (None, None, None)
+        );
+        assert!(nearly(rates(2, Some(4.0)), 4.0) && nearly(rates(4, Some(4.0)), 4.0));
+        assert!(nearly(rates(2, None), 2.0) && nearly(rates(4, None), 4.0));
+    }
+
+    #[test]
+    fn the_rate_of_a_closed_loop_is_what_came_while_it_held() {
+        let mut watch = ();
+        let mut recorder = held_for_a_second(None, &mut watch);
+        for i in 0..100 {
+            recorder.sends(i * 10 * MS, 1, 1);
+            recorder.answers(i * 10 * MS, i * 10 * MS, i * 10 * MS + 5, 1);
+        }
+        // One that takes nine seconds is no reason to divide by ten.
+        recorder.sends(0, 1, 1);
+        recorder.answers(0, 0, 9_000 * MS, 1);
+        assert_eq!(recorder.end(9_000 * MS, 0).held.achieved, Some(100.0));
+
+        // One that ends before its time has no more than its own.
+        let mut watch = ();
+        let mut recorder = held_for_a_second(None, &mut watch);
+        recorder.sends(0, 1, 2);
+        recorder.answers(0, 0, 500 * MS, 2);
+        assert_eq!(recorder.end(500 * MS, 0).held.achieved, Some(4.0));
+    }
+
+    #[test]
+    fn an_answer_that_refuses_keeps_the_rate_and_is_no_good_one() {
+        let mut watch = ();
+        let mut recorder = held_for_a_second(Some(3.0), &mut watch);
+        for at_ns in [0, 300 * MS, 600 * MS, 900 * MS] {
+            recorder.sends(at_ns, 1, 1);
+        }
+        recorder.answers(0, 0, 200 * MS, 1);
+        recorder.fails(300 * MS, 300 * MS, 301 * MS, Failure::Status);
+        recorder.fails(600 * MS, 600 * MS, 601 * MS, Failure::Closed);
+        recorder.gives_up(900 * MS, Some(900 * MS), 1_500 * MS, 1);
+        let record = recorder.end(1_500 * MS, 0);
+        assert_eq!(record.held.pace(), Some(0.5), "two were answered");
+        assert_eq!((record.held.answered, record.answered), (1, 1));
+        // What ended without an answer is in no percentile.
+        assert_eq!((record.good.count(), record.response.count()), (1, 3));
+        let near = record.good.mean_ns().unwrap() / (200 * MS) as f64;
+        assert!((near - 1.0).abs() < 1e-3, "{near}");
+    }
+
+    #[test]
+    fn who_comes_late_does_not_know_whether_a_connection_was_free() {
+        let mut watch = ();
+        let mut recorder = held_for_a_second(Some(1_000.0), &mut watch);
+        recorder.finds_none_free(10 * MS, 10 * MS + MS / 2);
+        recorder.finds_none_free(20 * MS, 1_220 * MS);
+        let record = recorder.end(1_220 * MS, 0);
+        assert_eq!((record.waited, record.lag.count()), (1, 2));
+        assert!(record.lag.most_ns().is_some_and(|most| most >= 1_200 * MS));
     }
 }

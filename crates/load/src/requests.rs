@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
-use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+use threadgauge_machine::clock::monotonic_ns;
 
 use crate::arrivals::{Arrivals, Ramp};
 use crate::client_pool::{ClientPool, Told};
@@ -187,15 +187,15 @@ impl<E: Exchange> Requests<E> {
     ) -> Result<Record, LoadError> {
         // Sleeping to the microsecond: the default slack of 50 µs would be in every latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let (start_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns());
-        let mut recorder = Recorder::new(start_ns, ramp, pace.rate(), watch);
+        let mut recorder = Recorder::begin(ramp, pace.rate(), watch);
+        let start_ns = recorder.start_ns();
         let mut source = Source::new(pace, ramp, start_ns, &self.members, self.plan.pipeline.get());
         let ends_ns = start_ns + ramp.total().as_nanos() as u64 + self.plan.timeout.as_nanos() as u64;
         let scan_ns = (self.plan.timeout.as_nanos() as u64 / 20).clamp(1_000_000, 500_000_000);
         let mut next_scan_ns = start_ns + scan_ns;
         loop {
             let mut now_ns = monotonic_ns();
-            recorder.advance(now_ns);
+            recorder.turns(now_ns);
             for _ in 0..MOST_AT_ONCE {
                 let Some(due) = source.next(now_ns).filter(|_| bound.take()) else {
                     break;
@@ -208,6 +208,10 @@ impl<E: Exchange> Requests<E> {
                 recorder.record.bounded = true;
                 source.stop();
             }
+            // All that came until now was read, and the connections that it freed are taken.
+            source.none_free(now_ns, |intended_ns| {
+                recorder.finds_none_free(intended_ns, now_ns);
+            });
             if !recorder.goes_on() {
                 recorder.record.interrupted = true;
                 break;
@@ -216,10 +220,12 @@ impl<E: Exchange> Requests<E> {
                 break;
             }
             let limit = self.flush(&mut recorder)?;
-            let limit = source.due_ns().map_or(limit, |due_ns| {
-                limit.min(Duration::from_nanos(due_ns.saturating_sub(monotonic_ns())))
+            let from_ns = monotonic_ns();
+            let limit = source.due_ns(from_ns).map_or(limit, |due_ns| {
+                limit.min(Duration::from_nanos(due_ns.saturating_sub(from_ns)))
             });
-            self.turn(limit, &mut recorder)?;
+            let woke_ns = self.turn(limit, &mut recorder)?;
+            recorder.waited(from_ns, woke_ns, limit);
             let now_ns = monotonic_ns();
             if now_ns >= next_scan_ns {
                 self.give_up_late(now_ns, &mut recorder);
@@ -228,10 +234,10 @@ impl<E: Exchange> Requests<E> {
             self.end_broken(&mut recorder);
             self.pass_on(&mut source);
         }
-        let (end_ns, cpu_ns) = (monotonic_ns(), thread_cpu_ns() - cpu_ns);
+        recorder.ends();
         self.leave(&mut source, &mut recorder);
         self.hear_out(&mut recorder)?;
-        Ok(recorder.finish(end_ns, cpu_ns))
+        Ok(recorder.finish())
     }
 
     /// Has each run listen for so long after its last answer, for bytes that nobody asked for; what has come by then is
@@ -258,8 +264,9 @@ impl<E: Exchange> Requests<E> {
     /// Writes a request, and begins its connection where there is none.
     fn ask(&mut self, due: Due, now_ns: u64, recorder: &mut Recorder<'_>) {
         let connection = due.connection as usize;
-        let lag_ns = now_ns.saturating_sub(due.intended_ns.max(due.free_ns));
-        recorder.record.waited += u64::from(due.free_ns > due.intended_ns);
+        if due.is_new {
+            recorder.lags(due.intended_ns, now_ns);
+        }
         let client = &mut self.clients[connection];
         let exchange = &mut self.exchange;
         let is_begun = self.pool.is_begun(connection);
@@ -289,7 +296,7 @@ impl<E: Exchange> Requests<E> {
                 bytes = unsent.len() - before;
             });
         }
-        recorder.sends(due.intended_ns, lag_ns, bytes, 1);
+        recorder.sends(due.intended_ns, bytes, 1);
         match begun {
             Ok(()) => {
                 client.said += 1;
@@ -320,8 +327,8 @@ impl<E: Exchange> Requests<E> {
         Ok(if all { LOOK } else { CLOGGED })
     }
 
-    /// Waits at most so long, and reads what came.
-    fn turn(&mut self, limit: Duration, recorder: &mut Recorder<'_>) -> Result<(), LoadError> {
+    /// Waits at most so long, and reads what came: when the waiting was over.
+    fn turn(&mut self, limit: Duration, recorder: &mut Recorder<'_>) -> Result<u64, LoadError> {
         let Self {
             pool,
             exchange,
@@ -331,10 +338,10 @@ impl<E: Exchange> Requests<E> {
             answered_once,
             ..
         } = self;
-        let mut is_first = true;
+        let mut woke_ns = None;
         let turn = pool.turn(limit, |connection, told| {
-            if std::mem::take(&mut is_first) {
-                recorder.advance(monotonic_ns());
+            if woke_ns.is_none() {
+                recorder.advance(*woke_ns.insert(monotonic_ns()));
             }
             let client = &mut clients[connection];
             match told {
@@ -392,7 +399,8 @@ impl<E: Exchange> Requests<E> {
             }
         });
         recorder.receives(pool.take_received_bytes());
-        turn.map(|_| ())
+        turn?;
+        Ok(woke_ns.unwrap_or_else(monotonic_ns))
     }
 
     /// Those that wait for longer than the timeout have failed.

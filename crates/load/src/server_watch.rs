@@ -376,11 +376,44 @@ mod tests {
         server.wait().unwrap();
         wait_for(&watch, "it has ended", |second| second.server.is_none());
         let watched = watch.stop();
-        assert_eq!(watched.notes, [format!("there is no process {pid} (any more)")]);
+        // A look in the midst of which it ended may say what it lacked.
+        let gone = format!("there is no process {pid} (any more)");
+        assert_eq!(watched.notes.last(), Some(&gone), "{:?}", watched.notes);
         assert!(watched.cost > Duration::ZERO);
         let follows =
             |pair: &[WatchedSecond]| pair[0].to_ns == pair[1].from_ns && pair[1].from_ns < pair[1].to_ns;
         assert!(watched.seconds.windows(2).all(follows));
+    }
+
+    #[test]
+    fn the_time_of_a_cpu_is_told_by_where_it_went() {
+        let part = CpuTimes {
+            cpu: 3,
+            user: 1,
+            nice: 2,
+            system: 4,
+            idle: 8,
+            iowait: 16,
+            irq: 32,
+            softirq: 64,
+            steal: 128,
+        };
+        let second = CpuSecond::of(&part);
+        assert_eq!(second.cpu, 3);
+        let shares = [
+            second.user,
+            second.system,
+            second.interrupts,
+            second.steal,
+            second.idle,
+        ];
+        assert_eq!(
+            shares.map(|share| (share * 255.0).round()),
+            [3.0, 4.0, 96.0, 128.0, 24.0]
+        );
+        assert!((second.busy() - 231.0 / 255.0).abs() < 1e-9, "{}", second.busy());
+        let nothing = CpuSecond::of(&CpuTimes::default());
+        assert_eq!((nothing.busy(), nothing.idle), (0.0, 0.0));
     }
 
     #[test]

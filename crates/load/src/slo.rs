@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::record::Record;
+use crate::span::{Span, trim};
 
-/// Conditions that all must hold, such as `p99<5ms,errors<1%`.
-#[derive(Clone, Debug, PartialEq)]
+/// Conditions that all must hold, such as `p99<5ms,errors<1%`. Those on a latency are on good answers, and where none
+/// is on errors there may be none: so what fails at once cannot make a server look fast.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slo(Vec<Condition>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,10 +22,18 @@ enum Condition {
 }
 
 impl Slo {
-    /// The first condition that this run does not meet, in words; `None` where it meets all. A quantile of too few
-    /// answers to be known is not met.
-    pub fn broken(&self, record: &Record) -> Option<String> {
-        self.0.iter().find_map(|condition| condition.broken(record))
+    /// Those conditions that this run does not meet, in words; `None` where it meets all. `failed` of its requests
+    /// count as errors, which are all that [failed](Record::failed) but where clients wanted it so. A quantile of too
+    /// few answers to be known is not met.
+    pub fn broken(&self, record: &Record, failed: u64) -> Option<String> {
+        let is_on_errors = |condition: &Condition| matches!(condition, Condition::Errors(_));
+        let any = (failed > 0 && !self.0.iter().any(is_on_errors)).then(|| any_failed(record, failed));
+        let broken = self
+            .0
+            .iter()
+            .filter_map(|condition| condition.broken(record, failed));
+        let all: Vec<String> = any.into_iter().chain(broken).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Whether one of the conditions is on a latency.
@@ -43,25 +52,44 @@ impl Slo {
     }
 }
 
+impl Record {
+    /// Requests or deliveries without a good answer: those that failed and those that are unfinished.
+    pub fn failed(&self) -> u64 {
+        self.failures.total() + self.unfinished
+    }
+}
+
+/// Said where nothing may fail.
+fn any_failed(record: &Record, failed: u64) -> String {
+    let kinds = record.failures.each().map(|(kind, count)| (kind.name(), count));
+    let unfinished = (record.unfinished > 0).then_some(("unfinished", record.unfinished));
+    let each: Vec<String> = kinds
+        .chain(unfinished)
+        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+        .collect();
+    let each = each.join(", ");
+    let all = record.answered + record.failed();
+    format!("{failed} of {all} failed ({each}), and without a condition as errors<1% none may")
+}
+
 impl Condition {
-    fn broken(&self, record: &Record) -> Option<String> {
+    fn broken(&self, record: &Record, failed: u64) -> Option<String> {
         let missed = |is: f64, unit: &str| format!("{self} does not hold: it is {is:.3} {unit}");
         match *self {
-            Self::Quantile(q, under_ns) => match record.response.ns(q) {
+            Self::Quantile(q, under_ns) => match record.good.ns(q) {
                 None => Some(format!(
-                    "{self} cannot be told of {} answers: it takes {:.0}",
-                    record.response.count(),
+                    "{self} cannot be told of {} good answers: it takes {:.0}",
+                    record.good.count(),
                     least_answers(q)
                 )),
                 Some(ns) => (ns as f64 >= under_ns).then(|| missed(ns as f64 / 1e6, "ms")),
             },
-            Self::Mean(under_ns) => {
-                let mean_ns = record.response.mean_ns();
-                (mean_ns >= under_ns || record.response.count() == 0).then(|| missed(mean_ns / 1e6, "ms"))
-            }
+            Self::Mean(under_ns) => match record.good.mean_ns() {
+                None => Some(format!("{self} cannot be told of no good answer")),
+                Some(mean_ns) => (mean_ns >= under_ns).then(|| missed(mean_ns / 1e6, "ms")),
+            },
             Self::Errors(under) => {
-                let bad = record.failures.total() + record.unfinished;
-                let share = bad as f64 / ((bad + record.answered).max(1)) as f64;
+                let share = failed as f64 / (failed + record.answered).max(1) as f64;
                 (share >= under).then(|| missed(100.0 * share, "%"))
             }
         }
@@ -132,67 +160,10 @@ impl FromStr for Condition {
     }
 }
 
-/// A length of time as a person types it: `500us`, `5ms`, `10s`, `2m` or `1h`; a bare number is seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub Duration);
-
-const UNITS: [(&str, f64); 7] = [
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("min", 60.0),
-    ("m", 60.0),
-    ("h", 3600.0),
-];
-
-impl Span {
-    fn of_ns(ns: f64) -> Self {
-        Self(Duration::from_nanos(ns as u64))
-    }
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no length of time up to a day, as 500us, 5ms, 10s, 2m or 1h are");
-        let unit_at = text
-            .find(|c: char| c.is_alphabetic() || c == 'µ')
-            .unwrap_or(text.len());
-        let (digits, unit) = text.split_at(unit_at);
-        let per = match unit {
-            "" => 1.0,
-            unit => UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1,
-        };
-        let seconds = digits.trim().parse::<f64>().map_err(|_| wrong())? * per;
-        (0.0..=86_400.0)
-            .contains(&seconds)
-            .then(|| Self(Duration::from_secs_f64(seconds)))
-            .ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs_f64();
-        match seconds {
-            s if s >= 1.0 || s == 0.0 => write!(f, "{}s", trim(s)),
-            s if s >= 1e-3 => write!(f, "{}ms", trim(1e3 * s)),
-            s => write!(f, "{}us", trim(1e6 * s)),
-        }
-    }
-}
-
-/// No more digits than it needs, up to six.
-fn trim(value: f64) -> String {
-    let text = format!("{value:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Failure;
 
     #[test]
     fn conditions_are_read_and_shown() {
@@ -216,28 +187,54 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_span_has_a_unit() {
-        let read = |text: &str| text.parse::<Span>().map(|span| span.0);
-        assert_eq!(read("1500us"), Ok(Duration::from_micros(1500)));
-        assert_eq!(read("0"), Ok(Duration::ZERO));
-        assert_eq!(read("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "s", "5x", "-1s", "nan", "25h", "1e99s"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
+    /// A run of a thousand good answers after 2 ms, and of some that failed.
+    fn run(failed: u64) -> Record {
+        let mut record = Record::default();
+        (0..1000).for_each(|_| record.good.record(2_000_000));
+        record.answered = 1000;
+        (0..failed).for_each(|_| record.failures.count(Failure::Closed));
+        record
+    }
+
+    fn broken(slo: &str, record: &Record) -> Option<String> {
+        slo.parse::<Slo>().unwrap().broken(record, record.failed())
     }
 
     #[test]
     fn a_run_meets_a_condition_or_not_and_too_few_answers_meet_none() {
-        let mut record = Record::default();
-        (0..1000).for_each(|_| record.response.record(2_000_000));
-        record.answered = 999;
-        record.unfinished = 1;
-        let broken = |slo: &str| slo.parse::<Slo>().unwrap().broken(&record);
+        let record = run(1);
+        let broken = |slo: &str| broken(slo, &record);
         assert_eq!(broken("p99<3ms,mean<3ms,errors<1%"), None);
-        assert!(broken("p99<2ms").is_some_and(|says| says.contains("it is 2.00")));
-        assert!(broken("p99<3ms,mean<1ms").is_some_and(|says| says.starts_with("mean<1ms")));
+        assert!(broken("p99<2ms,errors<1%").is_some_and(|says| says.contains("it is 2.00")));
+        assert!(broken("p99<3ms,mean<1ms,errors<1%").is_some_and(|says| says.starts_with("mean<1ms")));
         assert!(broken("errors<0.05%").is_some_and(|says| says.contains("0.100 %")));
-        assert!(broken("p99.9<3ms").is_some_and(|says| says.contains("it takes 10000")));
+        assert!(broken("p99.9<3ms,errors<1%").is_some_and(|says| says.contains("it takes 10000")));
+        let none = Record::default();
+        assert!(
+            Slo::broken(&"mean<1s".parse().unwrap(), &none, 0).is_some_and(|says| says.contains("no good"))
+        );
+    }
+
+    #[test]
+    fn what_fails_at_once_is_no_fast_answer_and_nothing_may_fail_unless_that_is_said() {
+        let mut record = run(112);
+        record.unfinished = 3;
+        // As many times as there are good ones.
+        (0..10_000).for_each(|_| record.response.record(1_000));
+        assert!(broken("p50<1ms,errors<50%", &record).is_some_and(|says| says.contains("it is 2.00")));
+        assert_eq!(broken("p50<3ms,errors<50%", &record), None);
+        let says =
+            "115 of 1115 failed (112 closed, 3 unfinished), and without a condition as errors<1% none may";
+        assert_eq!(broken("p50<3ms", &record).as_deref(), Some(says));
+        assert_eq!(
+            Slo::default().broken(&record, record.failed()).as_deref(),
+            Some(says)
+        );
+        assert_eq!(Slo::default().broken(&run(0), 0), None);
+        let both = broken("p50<1ms", &record).unwrap();
+        assert!(
+            both.starts_with(says) && both.contains("; p50<1ms does not hold"),
+            "{both}"
+        );
     }
 }

@@ -29,6 +29,28 @@ fn a_connection_comes_from_the_address_that_was_asked_for() {
 }
 
 #[test]
+fn places_are_counted_from_0_and_one_that_began_is_made_at_its_place() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    assert!(pool.is_empty());
+    assert_eq!([pool.place(), pool.place(), pool.place()], [0, 1, 2]);
+    assert_eq!(pool.len(), 3);
+    pool.begin(1, at).unwrap();
+    assert_eq!([0, 1, 2].map(|place| pool.is_begun(place)), [false, true, false]);
+    let mut made = Vec::new();
+    while made.is_empty() {
+        pool.turn(PATIENCE, |connection, told| {
+            assert!(matches!(told, Told::Made), "{told:?}");
+            made.push(connection);
+            Ok(0)
+        })
+        .unwrap();
+    }
+    assert_eq!(made, [1]);
+    drop(listener);
+}
+
+#[test]
 fn what_is_not_used_comes_again_with_more() {
     let (listener, at) = listener();
     let mut pool = ClientPool::new().unwrap();

@@ -1,8 +1,10 @@
 //! Clients that take their time, against servers of a few lines.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::*;
 use crate::exchange::Bytes;
@@ -112,6 +114,99 @@ fn what_comes_to_a_slow_reader_beyond_its_answer_is_counted() {
         let of_requests = record.answered + record.failures.total() + record.unfinished;
         assert!(record.sent <= of_requests, "{record:?}");
     }
+}
+
+/// What one look at the only connection came to: when the next is, and how many bytes were read.
+fn look(paced: &mut Paced<Bytes>, now_ns: u64, bound: &Bound, recorder: &mut Recorder<'_>) -> (u64, u64) {
+    let before = recorder.record.bytes_in;
+    let next_ns = match paced.look(0, now_ns, bound, recorder) {
+        Next::At(at_ns) => at_ns - now_ns,
+        Next::Over(kind, _) => panic!("{kind:?}"),
+    };
+    (next_ns, recorder.record.bytes_in - before)
+}
+
+/// A server that answers as [`alphabet`], each time that it may.
+fn alphabet_at_a_word() -> (SocketAddr, Sender<()>) {
+    let (may, word) = channel();
+    let word = Arc::new(Mutex::new(word));
+    let at = serve(move |mut stream| {
+        let mut line = [0; "1000 keep\n".len()];
+        while stream.read_exact(&mut line).is_ok() && word.lock().unwrap().recv().is_ok() {
+            let answer: Vec<u8> = (b'a'..=b'z').cycle().take(1_000).collect();
+            stream.write_all(&answer).unwrap();
+        }
+    });
+    (at, may)
+}
+
+/// Looks at it, at one moment, until it has asked, and waits until the answer is there.
+fn asks(paced: &mut Paced<Bytes>, now_ns: u64, bound: &Bound, recorder: &mut Recorder<'_>, may: &Sender<()>) {
+    let deadline = Instant::now() + PATIENCE;
+    while !paced.clients[0].is_made || paced.clients[0].sent == 0 {
+        assert!(Instant::now() < deadline, "it does not ask");
+        look(paced, now_ns, bound, recorder);
+    }
+    may.send(()).unwrap();
+    let stream = paced.clients[0].stream.as_ref().unwrap();
+    while stream.peek(&mut [0; 2_000]).ok() != Some(1_000) {
+        assert!(Instant::now() < deadline, "no answer comes");
+        std::thread::yield_now();
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_look_reads_what_the_rate_allows_and_the_next_request_is_after_a_thought() {
+    let kind = ClientKind::SlowReader {
+        bytes_per_second: 10_000.0,
+        think: Duration::from_millis(50),
+    };
+    let (at, may) = alphabet_at_a_word();
+    let (mut paced, bound, mut watch) = (paced(at, 1, kind, PATIENCE), Bound::new(2), ());
+    let mut recorder = Recorder::begin(Ramp::hold(PATIENCE), None, &mut watch);
+    let start_ns = recorder.start_ns();
+    asks(&mut paced, start_ns, &bound, &mut recorder, &may);
+    for nth in 1..5 {
+        let looked = look(&mut paced, start_ns + nth * 20 * MS, &bound, &mut recorder);
+        assert_eq!(looked, (20 * MS, 200), "a fiftieth of a second");
+    }
+    assert_eq!((recorder.record.answered, recorder.record.sent), (0, 1));
+    let looked = look(&mut paced, start_ns + 100 * MS, &bound, &mut recorder);
+    assert_eq!(looked, (50 * MS, 200), "after a thought");
+    assert_eq!((recorder.record.answered, recorder.record.sent), (1, 2));
+    // Its time is that until the last byte was read.
+    let mean_ms = recorder.record.good.mean_ns().map(|ns| (ns / 1e6).round());
+    assert_eq!(mean_ms, Some(100.0));
+    // The second is the last that may be asked, and is read as the first.
+    asks(&mut paced, start_ns + 150 * MS, &bound, &mut recorder, &may);
+    for nth in 1..=5 {
+        look(
+            &mut paced,
+            start_ns + (150 + nth * 20) * MS,
+            &bound,
+            &mut recorder,
+        );
+    }
+    let record = &recorder.record;
+    assert_eq!((record.answered, record.sent, record.failures.total()), (2, 2, 0));
+    assert_eq!(paced.clients[0].number, 2);
+}
+
+#[test]
+fn the_slowest_reads_a_byte_at_a_time() {
+    let kind = ClientKind::SlowReader {
+        bytes_per_second: 5.0,
+        think: Duration::ZERO,
+    };
+    let (at, may) = alphabet_at_a_word();
+    let (mut paced, bound, mut watch) = (paced(at, 1, kind, PATIENCE), Bound::new(1), ());
+    let mut recorder = Recorder::begin(Ramp::hold(PATIENCE), None, &mut watch);
+    let start_ns = recorder.start_ns();
+    asks(&mut paced, start_ns, &bound, &mut recorder, &may);
+    let looked = look(&mut paced, start_ns + MS, &bound, &mut recorder);
+    assert_eq!(looked, (200 * MS, 1));
 }
 
 #[test]

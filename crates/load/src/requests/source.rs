@@ -11,6 +11,9 @@ use crate::arrivals::{Arrivals, Ramp, Schedule};
 /// In a closed loop, until one whose connection failed tries again.
 const PAUSE_NS: u64 = 10_000_000;
 
+/// Between two looks at what is due and has no connection: nothing can be done for it but to count it.
+const LOOK_NS: u64 = 100_000;
+
 /// What became of a request, for who asks next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freed {
@@ -23,8 +26,8 @@ pub(super) enum Freed {
 pub(super) struct Due {
     pub connection: u32,
     pub intended_ns: u64,
-    /// Since when there is a connection for it, where it had to wait for one; else 0.
-    pub free_ns: u64,
+    /// Whether this is seen for the first time: no connection was awaited for it.
+    pub is_new: bool,
 }
 
 /// Who asks next, and when.
@@ -32,10 +35,10 @@ pub(super) struct Due {
 pub(super) enum Source {
     Open {
         starts: Peekable<Starts>,
+        /// Goes ahead of `starts` where no connection is free, so that each is seen in time.
+        scout: Option<Scout>,
         /// Connections that may take one more request, one entry for each that they may.
         room: VecDeque<u32>,
-        /// Since when there is room.
-        free_ns: u64,
     },
     Closed {
         /// Due now, in order.
@@ -49,8 +52,16 @@ pub(super) enum Source {
     },
 }
 
-/// A schedule that began then.
+/// What of a schedule was seen ahead.
 #[derive(Debug)]
+pub(super) struct Scout {
+    starts: Peekable<Starts>,
+    /// How many starts were seen that have no connection yet.
+    seen: u64,
+}
+
+/// A schedule that began then.
+#[derive(Clone, Debug)]
 pub(super) struct Starts {
     start_ns: u64,
     schedule: Schedule,
@@ -78,8 +89,8 @@ impl Source {
                     schedule: Schedule::ramped(arrivals, per_second, ramp, seed),
                 }
                 .peekable(),
+                scout: None,
                 room: each().collect(),
-                free_ns: 0,
             },
             Pace::Closed {
                 think,
@@ -116,18 +127,25 @@ impl Source {
     /// The next request that is due by now and has a connection.
     pub fn next(&mut self, now_ns: u64) -> Option<Due> {
         match self {
-            Self::Open {
-                starts,
-                room,
-                free_ns,
-            } => {
+            Self::Open { starts, scout, room } => {
                 let &connection = room.front()?;
                 let intended_ns = starts.next_if(|&at_ns| at_ns <= now_ns)?;
                 room.pop_front();
+                let is_new = match scout {
+                    None => true,
+                    Some(Scout { seen: 0, .. }) => {
+                        *scout = None;
+                        true
+                    }
+                    Some(scout) => {
+                        scout.seen -= 1;
+                        false
+                    }
+                };
                 Some(Due {
                     connection,
                     intended_ns,
-                    free_ns: *free_ns,
+                    is_new,
                 })
             }
             Self::Closed { ready, thinking, .. } => {
@@ -141,17 +159,40 @@ impl Source {
                 Some(Due {
                     connection,
                     intended_ns,
-                    free_ns: 0,
+                    is_new: true,
                 })
             }
         }
     }
 
-    /// When the next is due that has a connection; `None` if that depends on an answer.
-    pub fn due_ns(&mut self) -> Option<u64> {
+    /// Tells of each that is due by now, has no connection, and was not told of before.
+    pub fn none_free(&mut self, now_ns: u64, mut tell: impl FnMut(u64)) {
+        if let Self::Open { starts, scout, room } = self
+            && room.is_empty()
+            && starts.peek().is_some_and(|&at_ns| at_ns <= now_ns)
+        {
+            let scout = scout.get_or_insert_with(|| Scout {
+                starts: starts.clone(),
+                seen: 0,
+            });
+            while let Some(intended_ns) = scout.starts.next_if(|&at_ns| at_ns <= now_ns) {
+                scout.seen += 1;
+                tell(intended_ns);
+            }
+        }
+    }
+
+    /// When to go on if nothing comes: when the next is due, also where no connection is free for it, so that this is
+    /// seen in time. `None` if that depends on an answer.
+    pub fn due_ns(&mut self, now_ns: u64) -> Option<u64> {
         match self {
-            Self::Open { starts, room, .. } if !room.is_empty() => starts.peek().copied(),
-            Self::Open { .. } => None,
+            Self::Open { starts, scout, room } => match scout {
+                Some(scout) if room.is_empty() => {
+                    let due_ns = scout.starts.peek()?;
+                    Some((*due_ns).max(now_ns + LOOK_NS))
+                }
+                _ => starts.peek().copied(),
+            },
             Self::Closed { ready, thinking, .. } => {
                 let ready_ns = ready.front().map(|&(due_ns, _)| due_ns);
                 ready_ns.or_else(|| thinking.peek().map(|Reverse((due_ns, _))| *due_ns))
@@ -162,12 +203,7 @@ impl Source {
     /// This connection may ask again.
     pub fn freed(&mut self, connection: u32, now_ns: u64, how: Freed) {
         match self {
-            Self::Open { room, free_ns, .. } => {
-                if room.is_empty() {
-                    *free_ns = now_ns;
-                }
-                room.push_back(connection);
-            }
+            Self::Open { room, .. } => room.push_back(connection),
             Self::Closed {
                 ready,
                 thinking,
@@ -206,7 +242,8 @@ impl Source {
     /// Nothing more is due.
     pub fn stop(&mut self) {
         match self {
-            Self::Open { starts, .. } => {
+            Self::Open { starts, scout, .. } => {
+                *scout = None;
                 let ended = Schedule::ramped(Arrivals::Uniform, 1.0, Ramp::hold(Duration::ZERO), 0);
                 *starts = Starts {
                     start_ns: 0,
@@ -234,5 +271,78 @@ impl Source {
                 tell(intended_ns);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A start each millisecond, for ten.
+    fn open(members: &[u32]) -> Source {
+        let pace = Pace::Open {
+            per_second: 1_000.0,
+            arrivals: Arrivals::Uniform,
+            seed: 1,
+        };
+        Source::new(pace, Ramp::hold(Duration::from_millis(10)), 0, members, 1)
+    }
+
+    const MS: u64 = 1_000_000;
+
+    fn none_free(source: &mut Source, now_ms: u64) -> Vec<u64> {
+        let mut told = Vec::new();
+        source.none_free(now_ms * MS, |intended_ns| told.push(intended_ns / MS));
+        told
+    }
+
+    /// When it was to start, and whether it was seen for the first time.
+    fn next(source: &mut Source, now_ms: u64) -> Option<(u64, bool)> {
+        let due = source.next(now_ms * MS)?;
+        Some((due.intended_ns / MS, due.is_new))
+    }
+
+    #[test]
+    fn each_start_is_seen_once_as_soon_as_it_is_due_whether_a_connection_is_free_or_not() {
+        let mut source = open(&[7, 8]);
+        assert_eq!((next(&mut source, 0), none_free(&mut source, 0)), (None, vec![]));
+        assert_eq!(next(&mut source, 2), Some((1, true)));
+        assert_eq!(none_free(&mut source, 2), [], "one is free");
+        assert_eq!(next(&mut source, 2), Some((2, true)));
+        assert_eq!((next(&mut source, 2), none_free(&mut source, 2)), (None, vec![]));
+        // Both are taken.
+        assert_eq!(
+            (next(&mut source, 3), source.due_ns(2 * MS)),
+            (None, Some(3 * MS))
+        );
+        assert_eq!(none_free(&mut source, 3), [3]);
+        assert_eq!(source.due_ns(3 * MS), Some(4 * MS), "it is seen in time");
+        assert_eq!(source.due_ns(5 * MS), Some(5 * MS + LOOK_NS), "and not too often");
+        assert_eq!(none_free(&mut source, 3), []);
+        assert_eq!(none_free(&mut source, 5), [4, 5]);
+        source.freed(7, 5 * MS, Freed::Answered);
+        assert_eq!(next(&mut source, 5), Some((3, false)));
+        assert_eq!(none_free(&mut source, 6), [6]);
+        for _ in 0..4 {
+            source.freed(8, 7 * MS, Freed::Answered);
+        }
+        assert_eq!(source.due_ns(7 * MS), Some(4 * MS), "at once");
+        let all: Vec<_> = std::iter::from_fn(|| next(&mut source, 8)).collect();
+        assert_eq!(all, [(4, false), (5, false), (6, false), (7, true)]);
+        assert_eq!(none_free(&mut source, 9), [8, 9]);
+        let mut left = Vec::new();
+        source.never_sent(20 * MS, |intended_ns| left.push(intended_ns / MS));
+        assert_eq!((left, source.is_done()), (vec![8, 9], true));
+    }
+
+    #[test]
+    fn what_was_stopped_has_nothing_due() {
+        let mut source = open(&[7]);
+        assert_eq!(next(&mut source, 3), Some((1, true)));
+        assert_eq!(none_free(&mut source, 3), [2, 3]);
+        source.stop();
+        source.freed(7, 3 * MS, Freed::Answered);
+        assert!(source.is_done());
+        assert_eq!((next(&mut source, 9), none_free(&mut source, 9)), (None, vec![]));
     }
 }

@@ -3,6 +3,7 @@
 //! Clients, schedules, checks and figures are `crates/load`'s. Here is what the user says, whom the load may be for,
 //! and how what came is shown.
 
+mod asked;
 mod commands;
 mod drive;
 pub mod experiment;
@@ -39,6 +40,8 @@ use crate::signals::{self, Asked};
 
 /// No search goes beyond this, requests a second.
 const MOST_RATE: f64 = 1e7;
+/// How often a search tries a rate at which the generator stood still: such a run says nothing of the server.
+const TRIES: u32 = 3;
 /// Said of a load that ended before its first run began.
 const NOTHING_MEASURED: &str = "Interrupted while connections were made: nothing was measured.\n";
 
@@ -90,9 +93,15 @@ pub fn load(options: &LoadOptions) -> Done {
         Some(search) => search.highest.is_some() || !search.is_over,
         None => runs.iter().all(RunDone::passes),
     };
-    let document = load.json(&runs, search.as_ref());
+    let document = load.json(&runs, search.as_ref(), passes);
     let text = load.text(&runs, search.as_ref());
     load.conclude(&runs, ended, &document, &text, passes)
+}
+
+/// The last run at the lowest rate that did not pass.
+fn lowest_failed<'a>(search: &Search, runs: &'a [RunDone]) -> Option<&'a RunDone> {
+    search.failed?;
+    runs.iter().rev().find(|run| run.rate == search.failed)
 }
 
 /// What a signal sets that asks to end. The second ends the process at once.
@@ -157,11 +166,21 @@ impl Load<'_> {
             if self.is_stopped() {
                 return Err(None);
             }
-            let level = Level {
-                connections: self.options.connections,
-                pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
+            let mut tries = 1;
+            let run = loop {
+                let level = Level {
+                    connections: self.options.connections,
+                    pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
+                };
+                let run = self.run(level)?.ok_or(None)?;
+                match run.stood_still().filter(|_| tries < TRIES) {
+                    None => break run,
+                    Some(reason) => say(&format!("{}: tried again: {reason}", per_second(rate))),
+                }
+                tries += 1;
+                runs.push(run);
+                self.keep(runs);
             };
-            let run = self.run(level)?.ok_or(None)?;
             let (interrupted, objection) = (run.record.interrupted, run.objection());
             let says = match &objection {
                 Some(objection) => format!("does not pass: {objection}"),
@@ -250,13 +269,14 @@ impl Load<'_> {
                 self.keep(&mixed.runs);
             }
         }
-        let mut document = self.json(&mixed.runs, None);
+        let passes = mixed.passes();
+        let mut document = self.json(&mixed.runs, None, passes);
         document["workload"] = mixed.workload.clone();
         let text = match mixed.runs.is_empty() {
             true => NOTHING_MEASURED.to_owned(),
             false => mixed.text(options.rounds),
         };
-        self.conclude(&mixed.runs, ended, &document, &text, mixed.passes())
+        self.conclude(&mixed.runs, ended, &document, &text, passes)
     }
 
     /// Keeps and shows what was measured and, where something failed, says what did after that. Where nothing was
@@ -339,19 +359,22 @@ impl Load<'_> {
             None if runs.is_empty() => vec![NOTHING_MEASURED.to_owned()],
             None => runs.iter().map(RunDone::text).collect(),
         };
-        parts.extend(search.map(|search| self.found(search, runs.len())));
+        parts.extend(search.map(|search| self.found(search, runs)));
         parts.join("\n")
     }
 
-    /// What a search of so many runs found, in a sentence.
-    fn found(&self, search: &Search, runs: usize) -> String {
+    /// What a search of these runs found, in a sentence.
+    fn found(&self, search: &Search, runs: &[RunDone]) -> String {
+        // Whether the lowest rate that does not pass was judged at all.
+        let invalid = lowest_failed(search, runs).and_then(|run| run.invalid_because().first().copied());
+        let runs = runs.len();
         let slo = self
             .options
             .slo
             .as_ref()
             .map_or_else(String::new, ToString::to_string);
         let failed = search.failed.map_or_else(String::new, |rate| {
-            format!("; the lowest that did not: {}", per_second(rate))
+            format!("; the lowest that did not pass: {}", per_second(rate))
         });
         match search.highest {
             Some(rate) if search.is_over => format!(
@@ -378,18 +401,26 @@ impl Load<'_> {
                 } else {
                     ""
                 };
-                format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n")
+                match invalid {
+                    None => format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n"),
+                    Some(reason) => {
+                        format!(
+                            "Whether a rate meets {slo} is not known{failed}, invalid: {reason}{longer} ({runs} runs).\n"
+                        )
+                    }
+                }
             }
         }
     }
 
-    fn json(&self, runs: &[RunDone], search: Option<&Search>) -> Value {
+    fn json(&self, runs: &[RunDone], search: Option<&Search>, passes: bool) -> Value {
         let options = self.options;
         let found = search.map(|search| {
             json!({
                 "slo": options.slo.as_ref().map(ToString::to_string),
                 "highest_per_second": search.highest.filter(|_| search.is_over),
                 "lowest_failed_per_second": search.failed,
+                "lowest_failed_because": lowest_failed(search, runs).and_then(RunDone::objection),
                 "trials": runs.len(),
             })
         });
@@ -406,6 +437,7 @@ impl Load<'_> {
             "interrupted": self.is_stopped(),
             "slo": options.slo.as_ref().map(ToString::to_string),
             "find_max": found,
+            "passes": passes,
             "runs": runs.iter().map(RunDone::json).collect::<Vec<_>>(),
         })
     }

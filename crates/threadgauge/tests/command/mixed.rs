@@ -146,6 +146,48 @@ fn kept_by_class(folder: &Path) {
     assert!(text.contains("--workload") && text.contains("slow-loris"));
 }
 
+/// Each class that wants answers is held against the conditions, and those that want none against nothing.
+#[test]
+fn conditions_are_on_each_class_that_wants_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let workload = "[class.a]\nkind = 'fast'\nthink = '1ms'\n[class.b]\nkind = 'idle'\n";
+    fs::write(dir.path().join("mix.toml"), workload).unwrap();
+    let server = served("echo");
+    let more = [
+        "-c",
+        "4",
+        "-d",
+        "1s",
+        "--workload",
+        "mix.toml",
+        "--slo",
+        "p50<1us,errors<1%",
+    ];
+    let (code, document) = loaded(dir.path(), &server, "echo", &more);
+    let [asks, idle] = &document["runs"].as_array().unwrap()[..] else {
+        panic!("{document:#}");
+    };
+    // A generator that had no CPU judges nobody.
+    let objection = match asks["valid"] == true {
+        true => asks["slo_broken"].as_str().unwrap(),
+        false => asks["invalid_because"][0]["name"].as_str().unwrap(),
+    };
+    assert!(
+        ["p50<1us does not hold: ", "generator_"]
+            .iter()
+            .any(|part| objection.starts_with(part)),
+        "{asks:#}"
+    );
+    assert_eq!(
+        (code, &asks["passes"], &document["passes"]),
+        (Some(1), &false.into(), &false.into())
+    );
+    assert_eq!(
+        (&idle["passes"], &idle["slo_broken"]),
+        (&true.into(), &Value::Null)
+    );
+}
+
 #[test]
 fn a_workload_has_rounds_and_all_of_it_is_done_in_each() {
     let dir = tempfile::tempdir().unwrap();

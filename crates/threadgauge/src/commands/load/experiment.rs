@@ -56,8 +56,13 @@ pub const FAILED_IN_ALL: Metric = metric("failed_in_all", "count");
 /// Of a run: 1 where it is invalid, else 0.
 pub const INVALID: Metric = metric("invalid", "count");
 /// Why a run that has figures may be invalid.
-pub const INVALID_RUNS: [InvalidRun; 4] = [
+pub const INVALID_RUNS: [InvalidRun; 9] = [
     InvalidRun::Ended,
+    InvalidRun::Stopped,
+    InvalidRun::Starved,
+    InvalidRun::Throttled,
+    InvalidRun::Stolen,
+    InvalidRun::Suspended,
     InvalidRun::Slow,
     InvalidRun::Busy,
     InvalidRun::Law,

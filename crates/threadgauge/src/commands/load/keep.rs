@@ -14,6 +14,7 @@ use threadgauge_results::{
     Value,
 };
 
+use crate::commands::load::asked::as_asked;
 use crate::commands::load::experiment::{
     ACHIEVED, ANSWERED, BUSIEST_THREAD, CLASS, FAILED, FAILED_IN_ALL, INVALID, INVALID_RUNS, LOAD,
     MACHINE_CPUS, OWN_CPU, RESPONSE_P50, RESPONSE_P99, SECOND, SECOND_P50, SECOND_P99, SECONDS, SERVER_CPUS,
@@ -230,13 +231,6 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// What was measured, for people.
-fn as_asked(options: &LoadOptions, workload: Option<&Workload>) -> Vec<String> {
-    let load = format!("load {} --target {}", options.protocol.name(), options.target);
-    let workload = workload.map(|workload| format!("--workload {}", workload.json()));
-    std::iter::once(load).chain(workload).collect()
-}
-
 type Samples = [(Params, Sample, u64)];
 
 /// The cases of these samples, each once, in order.
@@ -290,8 +284,8 @@ fn sample(run: &Done) -> Sample {
         measured(FAILED_IN_ALL, record.failures.total() as f64),
     ];
     metrics.extend(INVALID_RUNS.map(|of| measured(reason(of), f64::from(u8::from(reasons.contains(&of))))));
-    if wants_answers {
-        metrics.push(measured(ACHIEVED, record.held.achieved()));
+    if let Some(achieved) = record.held.achieved.filter(|_| wants_answers) {
+        metrics.push(measured(ACHIEVED, achieved));
     }
     let quantile = |metric, q: f64| record.response.ns(q).map(|ns| measured(metric, ns as f64));
     metrics.extend(quantile(RESPONSE_P50, 0.5));

@@ -273,8 +273,7 @@ impl Mixed {
             round,
             is_group: false,
             record: of.record,
-            // It does not go with a workload.
-            slo: None,
+            slo: options.slo.clone(),
             server: None,
             class: Some(of.class),
         };
@@ -332,11 +331,8 @@ fn text(class: &Class, done: &Done) -> String {
     let many = |number: u64| count(number as usize);
     let mut parts = Vec::new();
     if class.behaviour.wants_answers() {
-        parts.push(format!(
-            "{} answered, {}",
-            many(record.answered),
-            per_second(record.answered as f64 / record.elapsed.as_secs_f64().max(1e-9))
-        ));
+        parts.push(format!("{} answered", many(record.answered)));
+        parts.extend(record.held.achieved.map(per_second));
         for (q, name) in [(0.5, "p50"), (0.99, "p99")] {
             if let Some(ns) = record.service.ns(q) {
                 parts.push(format!("{name} {}", with_unit(ns as f64, None, "ns")));

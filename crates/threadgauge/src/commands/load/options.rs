@@ -219,7 +219,7 @@ pub struct LoadOptions {
     pub own_echo: bool,
     /// Clients of several kinds at once, as this file says (http, bytes, echo; docs/load.md has its words)
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "kind", "rate", "rate_each", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "steps", "find_max", "slo",
+        "kind", "rate", "rate_each", "arrivals", "think", "pipeline", "ramp_up", "ramp_down", "steps", "find_max",
         "close",
     ])]
     pub workload: Option<PathBuf>,

@@ -1,11 +1,10 @@
 //! What a load came to: for a person, and as JSON, whose fields `docs/load.md` has.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use threadgauge_load::{
-    Class, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched, busy_in_words,
-};
+use threadgauge_load::{Class, FaultKind, Faults, InvalidRun, Latency, Record, Second, Slo, Watched};
 use threadgauge_results::units::{count, percent, with_unit};
 
 use crate::commands::load::server;
@@ -68,7 +67,7 @@ impl Done {
         let reason = || Some(format!("the run is invalid: {}", self.invalid_because().first()?));
         match self.record.interrupted {
             true => None,
-            false => reason().or_else(|| self.broken()),
+            false => reason().or_else(|| self.not_met()),
         }
     }
 
@@ -92,22 +91,42 @@ impl Done {
 
     /// That clients who want no answers have none is as it should be.
     pub fn invalid_because(&self) -> Vec<InvalidRun> {
-        let wants_answers = |class: &Class| class.behaviour.wants_answers();
-        match self.class.as_ref().is_none_or(wants_answers) {
+        match self.wants_answers() {
             true => self.record.invalid_because(self.slo.as_ref()),
             false => Vec::new(),
         }
     }
 
-    /// The condition that it does not meet.
-    fn broken(&self) -> Option<String> {
-        self.slo.as_ref()?.broken(&self.record)
+    /// Why it says nothing of the server, where the generator stood still for too long to be let off.
+    pub fn stood_still(&self) -> Option<InvalidRun> {
+        let reasons = self.invalid_because().into_iter();
+        reasons
+            .filter(|_| !self.record.interrupted)
+            .find(|reason| reason.is_standstill())
+    }
+
+    fn wants_answers(&self) -> bool {
+        let class = self.class.as_ref();
+        class.is_none_or(|class| class.behaviour.wants_answers())
+    }
+
+    /// The conditions that it does not meet, in words: those that were set and, where none of them is on errors, that
+    /// nothing fails. What was not measured to its end, or did not measure the server, is not judged.
+    pub fn not_met(&self) -> Option<String> {
+        if self.record.interrupted || !self.invalid_because().is_empty() || !self.wants_answers() {
+            return None;
+        }
+        let failed = match &self.class {
+            Some(class) => class.behaviour.failed(&self.record),
+            None => self.record.failed(),
+        };
+        let slo = self.slo.clone().unwrap_or_default();
+        slo.broken(&self.record, failed)
     }
 
     /// Said beside latencies that are not the server's alone, where the run is not invalid for that.
     pub fn doubt(&self) -> Option<String> {
-        let is_invalid_for_it = self.invalid_because().contains(&InvalidRun::Busy);
-        (self.record.is_busy() && !is_invalid_for_it).then(busy_in_words)
+        self.record.doubt(self.slo.as_ref())
     }
 
     /// For a person.
@@ -132,21 +151,21 @@ impl Done {
                 seconds(record.elapsed.as_secs_f64())
             ),
         );
-        let of_rate = record.held.rate.map_or_else(String::new, |rate| {
-            format!(
-                ", {} of the {} asked for",
-                percent(record.held.pace()),
-                per_second(rate)
-            )
-        });
-        row(
-            answered,
-            format!(
-                "{}, {}{of_rate}",
-                many(record.answered),
-                per_second(record.held.achieved())
-            ),
-        );
+        let rate = record
+            .held
+            .achieved
+            .map_or_else(String::new, |rate| format!(", {}", per_second(rate)));
+        row(answered, many(record.answered) + &rate);
+        if let (Some(rate), Some(pace)) = (record.held.rate, record.held.pace()) {
+            row(
+                "on schedule",
+                format!(
+                    "{} of the {} asked for: sent on schedule and answered, late or not",
+                    percent(pace),
+                    per_second(rate)
+                ),
+            );
+        }
         let failures: Vec<String> = record
             .failures
             .each()
@@ -189,6 +208,12 @@ impl Done {
                 format!("{} · from the intended start", quantiles(&record.response)),
             );
         }
+        if self.judges_good_ones_apart() {
+            row(
+                "good answers",
+                format!("{} · which conditions are on", quantiles(&record.good)),
+            );
+        }
         if let Some(last) = &record.last {
             row(
                 "to the last",
@@ -220,6 +245,19 @@ impl Done {
                 record.in_flight_by_law
             ),
         );
+        let stood = &record.stood;
+        if !stood.whole().is_zero() {
+            row(
+                "stood still",
+                format!(
+                    "{} in all, {} of the time; {} of it ready without a CPU; longest {}",
+                    span(stood.whole()),
+                    percent(record.still_share()),
+                    span(stood.without_cpu),
+                    span(stood.longest)
+                ),
+            );
+        }
         row(
             "network",
             format!(
@@ -244,10 +282,15 @@ impl Done {
         if !self.is_right() {
             row("WRONG", self.wrong());
         }
-        if let Some(broken) = self.broken() {
-            row("NOT MET", broken);
+        if let Some(not_met) = self.not_met() {
+            row("NOT MET", not_met);
         }
         text
+    }
+
+    /// Whether the times of good answers alone say something else than those of all.
+    fn judges_good_ones_apart(&self) -> bool {
+        self.record.good.count() < self.record.response.count()
     }
 
     /// For programs.
@@ -285,8 +328,8 @@ impl Done {
             "connections": self.connections,
             "round": self.round,
             "rate_per_second": held.rate,
-            "achieved_per_second": held.achieved(),
-            "pace": held.rate.map(|_| held.pace()),
+            "achieved_per_second": held.achieved,
+            "pace": held.rate.and_then(|_| held.pace()),
             "elapsed_s": record.elapsed.as_secs_f64(),
             "sent": record.sent,
             "answered": record.answered,
@@ -296,6 +339,7 @@ impl Done {
             "statuses": statuses,
             "faults": faults,
             "response_ns": latency(&record.response),
+            "good_ns": latency(&record.good),
             "service_ns": latency(&record.service),
             "last_ns": record.last.as_ref().map(latency),
             "lag_ns": lag(&record.lag),
@@ -309,11 +353,21 @@ impl Done {
                 "busy": record.is_busy(),
                 "in_flight": record.in_flight,
                 "in_flight_by_littles_law": record.in_flight_by_law,
+                "stood_still": {
+                    "share": record.still_share(),
+                    "total_s": record.stood.total.as_secs_f64(),
+                    "longest_s": record.stood.longest.as_secs_f64(),
+                    "without_cpu_s": record.stood.without_cpu.as_secs_f64(),
+                    "throttled_s": record.stood.throttled.as_secs_f64(),
+                    "stolen_s": record.stood.stolen.as_secs_f64(),
+                    "suspended_s": record.stood.suspended.as_secs_f64(),
+                },
             },
             "valid": reasons.is_empty(),
             "invalid_because": reasons,
             "right": self.is_right(),
-            "slo_broken": self.broken(),
+            "slo_broken": self.not_met(),
+            "passes": self.passes(),
             "interrupted": record.interrupted,
             "bounded": record.bounded,
             "series": record.series.iter().map(second).collect::<Vec<_>>(),
@@ -331,6 +385,10 @@ pub fn per_second(rate: f64) -> String {
 
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.1} s")
+}
+
+fn span(time: Duration) -> String {
+    with_unit(time.as_nanos() as f64, None, "ns")
 }
 
 fn quantiles(latency: &Latency) -> String {
@@ -389,8 +447,6 @@ fn second(second: &Second) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// A closed loop whose generator used so much of a second.

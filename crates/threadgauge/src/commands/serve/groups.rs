@@ -42,7 +42,7 @@ pub struct Groups {
     #[arg(long, value_name = "SECRET", requires = "user")]
     pub password: Option<String>,
     /// How long a client may take to log in (2 if not given)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub auth_timeout: Option<Seconds>,
     /// The most bytes of a message with its headers (1048576 if not given)
@@ -54,7 +54,7 @@ pub struct Groups {
     #[serde(deserialize_with = "as_typed")]
     pub max_subscriptions: Option<Whole>,
     /// How long a client may be silent before the server pings it (120 if not given)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub ping_interval: Option<Seconds>,
     /// How many pings a client may leave unanswered; at the next it is closed (2 if not given)
@@ -62,11 +62,11 @@ pub struct Groups {
     #[serde(deserialize_with = "as_typed")]
     pub ping_max: Option<Whole>,
     /// At the stop: tell the clients, serve them for so long, and close those that stay one by one
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck: Option<Seconds>,
     /// How much of --lame-duck passes before the first client is closed (10 if not given, or all of it if shorter)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub lame_duck_grace: Option<Seconds>,
 }

@@ -79,20 +79,20 @@ pub struct Settings {
     #[serde(deserialize_with = "as_typed")]
     pub when_full: Option<WhenFull>,
     /// Close a connection that has sent nothing for so long; time in which the server does not read does not count
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
     /// Close a connection whose first message takes longer
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
     /// Close a connection whose client reads nothing for so long while output waits for it (10 if not given)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub write_timeout: Option<Seconds>,
     /// How long connections may continue after the stop (5 if not given, added to any --lame-duck); 0 closes them at
     /// once
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub drain: Option<Drain>,
     /// How much output may wait for a client that does not read (1048576 if not given; for groups 67108864)
@@ -411,14 +411,15 @@ mod tests {
     #[test]
     fn a_file_has_numbers_and_texts() {
         let settings: Settings = toml::from_str(
-            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nwrite-timeout = 20\nreaders = 3\n\
-             overflow = 'drop'",
+            "protocol = 'echo'\nlisten = 7000\nworkers = '2..8'\nidle = 1.5\nwrite-timeout = 20\nhandshake = '1m30s'\n\
+             readers = 3\noverflow = 'drop'",
         )
         .unwrap();
         assert_eq!(settings.protocol, Some(BuiltIn::Echo));
         assert_eq!(settings.listen, Some(Listen("127.0.0.1:7000".to_owned())));
         assert_eq!(settings.workers, Some(Workers(2..=8)));
         assert_eq!(settings.idle, Some(Seconds(Duration::from_millis(1_500))));
+        assert_eq!(settings.handshake, Some(Seconds(Duration::from_secs(90))));
         assert_eq!(settings.readers, "3".parse().ok());
         assert_eq!(settings.overflow, Some(Overflow::Drop));
         let typed = Settings {
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!(both.readers, "3".parse().ok());
         assert_eq!(
             both.in_words(),
-            "workers 1, readers 3, idle 1.5 s, write timeout 20 s, overflow drop"
+            "workers 1, readers 3, idle 1.5 s, handshake 90 s, write timeout 20 s, overflow drop"
         );
     }
 
@@ -440,7 +441,8 @@ mod tests {
             ("protocol = 'echo'\nworkrs = 3", "line 2", "workrs"),
             ("\n\nprotocol = 'ecko'", "line 3", "echo, bytes"),
             ("workers = 'many'", "line 1", "MIN..MAX"),
-            ("idle = -1", "line 1", "seconds"),
+            ("idle = -1", "line 1", "no length of time"),
+            ("idle = 0", "line 1", "less than 1ms"),
             ("idle = [1]", "line 1", "expected a text or a number"),
             (
                 "readers = 99999999999999999999",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Deserializer;
 use serde::de::{self, Visitor};
+use threadgauge_load::Span;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl FromStr for Workers {
     }
 }
 
-/// A length of time, in seconds.
+/// A length of time: a bare number is seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seconds(pub Duration);
 
@@ -127,12 +128,10 @@ impl FromStr for Seconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let seconds = text.parse().unwrap_or(f64::NAN);
-        // A year is as good as for ever, and far from what a clock cannot add.
-        if (0.001..=31_536_000.0).contains(&seconds) {
-            Ok(Self(Duration::from_secs_f64(seconds)))
-        } else {
-            Err(format!("`{text}` is no number of seconds from 0.001 to 31536000"))
+        let Span(time) = text.parse()?;
+        match time >= Duration::from_millis(1) {
+            true => Ok(Self(time)),
+            false => Err(format!("`{text}` is less than 1ms")),
         }
     }
 }
@@ -151,12 +150,12 @@ impl FromStr for Drain {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(0.0) => Ok(Self(Duration::ZERO)),
+        match text.parse()? {
+            Span(Duration::ZERO) => Ok(Self(Duration::ZERO)),
             _ => text
                 .parse()
                 .map(|Seconds(time)| Self(time))
-                .map_err(|error: String| format!("{error}, nor 0")),
+                .map_err(|error| format!("{error}, nor 0")),
         }
     }
 }
