@@ -537,7 +537,8 @@ fn what_is_wrong_with_a_server_is_said() {
     assert!(iterative(&["--workers", "3"]).contains("does not use workers"));
     assert!(iterative(&["--workers", "few"]).contains("MIN..MAX"));
     assert!(iterative(&["--max-connections", "0"]).contains("max-connections"));
-    assert!(iterative(&["--drain", "soon"]).contains("seconds"));
+    assert!(iterative(&["--drain", "soon"]).contains("`soon` is no length of time"));
+    assert!(iterative(&["--idle", "1us"]).contains("less than 1ms"));
     assert!(iterative(&["--listen", "127.0.0.1"]).contains("127.0.0.1:7000"));
     assert!(iterative(&["--config", "nowhere.toml"]).contains("nowhere.toml"));
     for not_used in [
