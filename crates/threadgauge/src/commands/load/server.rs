@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,11 +61,12 @@ impl ServerSide {
         if let (Some(rate), Some(command)) = (options.link, &options.start) {
             let link = Link::new(rate)?;
             target.move_to(Link::SERVER);
-            let mut shell = Command::new("sh");
+            let mut shell = link.command("sh")?;
             shell.args(["-c", command]).process_group(0);
             // Standard output is for results.
             shell.stdin(Stdio::null()).stdout(Stdio::null());
-            let started = side.started.insert(Started(link.start(&mut shell)?));
+            let child = shell.spawn().context("the server cannot be started")?;
+            let started = side.started.insert(Started(child));
             link.enter()?;
             started.wait_until_it_listens(target, command)?;
             side.link = Some(link);
