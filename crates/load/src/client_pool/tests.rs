@@ -149,28 +149,33 @@ fn who_sends_without_end_leaves_others_their_turn() {
     thread::scope(|scope| {
         scope.spawn(|| floods(&peers[0]));
         scope.spawn(|| floods(&peers[1]));
-        let mut sent = 0;
+        let mut flooded = 0;
+        // They may come to a CPU later than the third.
+        while flooded == 0 {
+            let mut hear = |_: usize, bytes: &[u8]| {
+                flooded += bytes.len();
+                Ok(bytes.len())
+            };
+            assert!(pool.hear(PATIENCE, &mut hear).unwrap() > 0, "nobody floods");
+        }
+        pool.take_received_bytes();
         for turn in 0..60 {
             (&peers[2]).write_all(b"word").unwrap();
-            sent += 4;
-            let (mut heard, mut flooded) = (0, 0);
+            let mut heard = 0;
             let deadline = Instant::now() + PATIENCE;
             while heard < 4 {
                 assert!(Instant::now() < deadline, "{turn}: the third is not heard");
                 pool.hear(PATIENCE, |connection, bytes| {
-                    match connection {
-                        2 => heard += bytes.len(),
-                        _ => flooded += bytes.len(),
+                    if connection == 2 {
+                        heard += bytes.len();
                     }
                     Ok(bytes.len())
                 })
                 .unwrap();
-                sent += std::mem::take(&mut flooded);
                 let counted = pool.take_received_bytes();
                 assert!(counted <= MOST_TURN_BYTES + (MOST_READS * BUFFER_BYTES) as u64);
             }
         }
-        assert!(sent > 60 * 4);
         drop(pool);
     });
 }
