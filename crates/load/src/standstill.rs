@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use threadgauge_machine::Reading;
 use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+use threadgauge_machine::{CpuTimes, Reading};
 
 /// What a turn, or a wait for a CPU, takes beyond what it should is standing still from here on. Below it is how soon a
 /// kernel wakes a thread, which is in the lag of each request.
@@ -30,7 +30,7 @@ pub struct Standstill {
     pub without_cpu: Duration,
     /// For how long meanwhile a quota on its control group, or on one above, stopped programs in it.
     pub throttled: Duration,
-    /// CPU time that the hypervisor took of the machine meanwhile.
+    /// Time that the hypervisor took meanwhile of the CPU of which it took most.
     pub stolen: Duration,
     /// For how long the machine was suspended. The clock of a run stands still with it, so it is not in `total`.
     pub suspended: Duration,
@@ -196,7 +196,8 @@ impl Pulse {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     throttled: Duration,
-    stolen: Duration,
+    /// By CPU, those that are online.
+    stolen: Vec<(usize, Duration)>,
     suspended: Duration,
 }
 
@@ -206,13 +207,14 @@ impl Outside {
         let Ok(reading) = Reading::take() else {
             return Self::default();
         };
-        let stolen: u64 = reading.cpus.iter().map(|cpu| cpu.steal).sum();
+        let ticks = reading.ticks_per_second.max(1) as f64;
+        let stolen = |cpu: &CpuTimes| (cpu.cpu, Duration::from_secs_f64(cpu.steal as f64 / ticks));
         // The one clock goes on while the machine is suspended, the other does not.
         let boot = clock_gettime(ClockId::Boottime);
         let boot_ns = boot.tv_sec.unsigned_abs() * 1_000_000_000 + boot.tv_nsec.unsigned_abs();
         Self {
             throttled: Duration::from_nanos(reading.throttled_ns.unwrap_or(0)),
-            stolen: Duration::from_secs_f64(stolen as f64 / reading.ticks_per_second.max(1) as f64),
+            stolen: reading.cpus.iter().map(stolen).collect(),
             suspended: Duration::from_nanos(boot_ns.saturating_sub(monotonic_ns())),
         }
     }
@@ -220,7 +222,11 @@ impl Outside {
     /// Enters what happened since an earlier look.
     pub(crate) fn since(&self, before: &Self, stood: &mut Standstill) {
         stood.throttled = self.throttled.saturating_sub(before.throttled);
-        stood.stolen = self.stolen.saturating_sub(before.stolen);
+        let stolen = self.stolen.iter().filter_map(|(cpu, now)| {
+            let (_, then) = before.stolen.iter().find(|(known, _)| known == cpu)?;
+            Some(now.saturating_sub(*then))
+        });
+        stood.stolen = stolen.max().unwrap_or_default();
         // The two clocks are read one after the other.
         let suspended = self.suspended.saturating_sub(before.suspended);
         stood.suspended = if suspended.as_nanos() < u128::from(LOOK_NS) {
@@ -356,17 +362,18 @@ mod tests {
 
     #[test]
     fn what_came_from_outside_is_the_difference_of_two_looks() {
+        let ms = Duration::from_millis;
         let look = |throttled: u64, stolen: u64, suspended: u64| Outside {
-            throttled: Duration::from_millis(throttled),
-            stolen: Duration::from_millis(stolen),
-            suspended: Duration::from_millis(suspended),
+            throttled: ms(throttled),
+            // Of one more it took less.
+            stolen: vec![(3, ms(stolen)), (4, ms(stolen / 10))],
+            suspended: ms(suspended),
         };
         let mut stood = Standstill::default();
         look(7, 30, 5_000).since(&look(2, 10, 1_000), &mut stood);
-        let ms = |time: Duration| time.as_millis();
         assert_eq!(
-            [ms(stood.throttled), ms(stood.stolen), ms(stood.suspended)],
-            [5, 20, 4_000]
+            [stood.throttled, stood.stolen, stood.suspended],
+            [ms(5), ms(20), ms(4_000)]
         );
         assert_eq!(
             (stood.cause(), stood.whole()),
