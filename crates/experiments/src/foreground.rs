@@ -156,12 +156,13 @@ fn responsive(view: &View<'_>) -> Test {
     each(Quote::Smallest, ratios)
 }
 
-/// How long the latest of all actions waits while another thread computes.
+/// How long the latest beat waits while another thread computes.
 fn waits(view: &View<'_>) -> Vec<Cost> {
     let wait = |cpus: u64| {
         let what = format!("longest wait behind one that computes, CPUs: {cpus}");
         let late = latest(How::Background, cpus);
-        let cost = view.cost((&what, "thread"), "the latest of 1,000 actions", &late, "ns")?;
+        let how = format!("the latest of {BEATS} beats, one every {} ms", PERIOD.as_millis());
+        let cost = view.cost((&what, "thread"), &how, &late, "ns")?;
         Some(if cpus == 1 {
             cost.named("longest wait behind a busy thread")
         } else {
@@ -206,7 +207,9 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
 fn chart(view: &View<'_>) -> Figure {
     let title = "How late the latest beat comes";
     let chart = Chart::new(view, "lateness", title)
-        .note("11 beats, one every 10 ms, during which 60 ms are computed.")
+        .note(format!(
+            "{BEATS} beats, one every 10 ms, during which 60 ms are computed."
+        ))
         .x(Scale::Category, "where the computation is done")
         .y(Scale::Log, "lateness of the latest beat, ms");
     let drawn = cpu_numbers(view).into_iter().fold(chart, |chart, cpus| {
@@ -274,6 +277,21 @@ mod tests {
             panic!()
         };
         assert!(lack.says.contains("`threadgauge run foreground`"), "{lack}");
+    }
+
+    #[test]
+    fn a_wait_is_the_latest_of_as_many_beats_as_there_are() {
+        let costs = waits(&view(&[(How::Background, 1, 3e6), (How::Background, 2, 1e5)]));
+        let how: Vec<&str> = costs.iter().map(|cost| cost.how.as_str()).collect();
+        assert_eq!(how, ["the latest of 11 beats, one every 10 ms"; 2]);
+        // The texts that nothing can compute.
+        let (often, latest) = (format!(", {BEATS} times;"), format!("the latest of the {BEATS}."));
+        assert!(EXPERIMENT.how.contains(&often) && EXPERIMENT.how.contains(&latest));
+        assert!(
+            chart(&view(&[]))
+                .note
+                .starts_with(&format!("{BEATS} beats, one every"))
+        );
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "An answer is two wake-ups, there and back: half of it is about one.",
         "Across CPUs the one that is woken may be halted, which in a virtual machine costs tens of microseconds, or \
          not yet, which takes less: look at the distribution and not at its middle alone.",
-        "The largest of 2,000 answers is what other programs and the hypervisor do, more than the means.",
+        "The largest of 2,000 answers (1,000 where several wait) is what other programs and the hypervisor do, more than the means.",
         "A futex's waiter may find its word set before it sleeps, and saves the system call; a pipe's may not.",
         "Waiters that an event wakes in vain are mostly seen by the kernel alone: they sleep again without returning. \
          switches_per_ask has them, by getrusage, with the pause between two events.",

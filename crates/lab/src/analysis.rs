@@ -454,9 +454,9 @@ fn ranking(view: &View<'_>, (title, wanted): &(String, Vec<Params>), metric: &st
         groups = disturbed_alike(&beside).then_some(all)?;
         title += ", disturbed rounds included";
     }
-    let ranked = rank(&groups, Better::Lower).ok()?;
-    let best = ranked.first()?.index;
-    let entries = ranked.iter().filter_map(|entry| {
+    let order = rank(&groups, Better::Lower).ok()?;
+    let best = order.cases.first()?.index;
+    let entries = order.cases.iter().filter_map(|entry| {
         let against = paired_ratio(&groups[best], &groups[entry.index], ALPHA).ok()?;
         Some(RankingEntry {
             case: cases[entry.index].params.case_id(view.experiment),
@@ -468,6 +468,7 @@ fn ranking(view: &View<'_>, (title, wanted): &(String, Vec<Params>), metric: &st
     Some(Ranking {
         title,
         metric: metric.to_owned(),
+        separated: order.separation.into(),
         entries: entries.collect(),
     })
 }

@@ -34,17 +34,49 @@ fn setting(compared: &Compared) -> String {
         return "The two took turns: their rounds are compared in pairs.".to_owned();
     }
     let Some(level) = compared.level else {
-        return "The two did not take turns, and they have too few cases in common to tell what changed in one from what \
-                the machine did to all: level or change: unknown. `threadgauge run --turns` tells it."
-            .to_owned();
+        let all = compared.median_ratio().map_or_else(String::new, |ratio| {
+            format!(" The cases in common: {} in the median.", plain(ratio))
+        });
+        return format!(
+            "The two did not take turns.{all} They have too few cases in common to tell what changed in one from what the \
+             machine did to all: level or change: unknown. `threadgauge run --turns` tells it."
+        );
     };
     format!(
         "The two did not take turns. All {} cases together: {}; level or change: unknown. Ratios are departures from \
          that, with {} of luck between runs added. A change common to all cells needs `threadgauge run --turns`.",
         level.cases,
-        Scale::of("ratio", level.ratio).estimate(level.ratio, None),
+        plain(level.ratio),
         units::percent(level.spread),
     )
+}
+
+/// A ratio without its interval.
+fn plain(ratio: f64) -> String {
+    Scale::of("ratio", ratio).estimate(ratio, None)
+}
+
+/// What it comes to where no case is called slower, faster or small.
+fn nothing_called(compared: &Compared) -> String {
+    if compared.nothing_differs() {
+        return "Nothing differs by more than could be chance.".to_owned();
+    }
+    let [.., unknown] = counts(&compared.rows);
+    let cells = match unknown {
+        0 => "No case departs from the others by more than could be chance.".to_owned(),
+        some => format!(
+            "No case is called slower, faster or small, and {some} of {} {} unknown.",
+            compared.rows.len(),
+            words::plural(some, "is", "are")
+        ),
+    };
+    let level = compared.level_apart().map(|level| {
+        format!(
+            " Whether the level of all, {}, is the machine's or a change is unknown.",
+            plain(level.ratio)
+        )
+    });
+    cells + &level.unwrap_or_default()
 }
 
 /// The rows with this verdict, the largest difference first.
@@ -67,7 +99,10 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
     }
     let title = format!("{} against {}", compared.b_name, compared.a_name);
     out.push_str(&painted(style, Ink::Bold, &title, ""));
-    out.push_str(&paragraph(&setting(compared), style.width, ""));
+    out.push_str(&match compared.level_apart() {
+        Some(_) => painted(style, Ink::Doubt, &setting(compared), ""),
+        None => paragraph(&setting(compared), style.width, ""),
+    });
     for (verdict, ink) in [("slower", Ink::Bad), ("faster", Ink::Good), ("small", Ink::Faint)] {
         let rows = with(&compared.rows, verdict);
         if rows.is_empty() {
@@ -95,11 +130,7 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
     let [slower, faster, small, _, unknown] = counts;
     if slower + faster + small == 0 {
         out.push('\n');
-        out.push_str(&paragraph(
-            "Nothing differs by more than could be chance.",
-            style.width,
-            "",
-        ));
+        out.push_str(&paragraph(&nothing_called(compared), style.width, ""));
     }
     out.push('\n');
     out.push_str(&paragraph(&count_line(counts), style.width, ""));
@@ -171,9 +202,13 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     for warning in &compared.warnings {
         let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
     }
-    let _ = writeln!(out, "{}\n", count_line(counts(&compared.rows)));
-    let _ = writeln!(out, "{}\n", words::by_chance(&compared.rows));
     let _ = writeln!(out, "{}\n", setting(compared));
+    let counts = counts(&compared.rows);
+    if let [0, 0, 0, ..] = counts {
+        let _ = writeln!(out, "{}\n", nothing_called(compared));
+    }
+    let _ = writeln!(out, "{}\n", count_line(counts));
+    let _ = writeln!(out, "{}\n", words::by_chance(&compared.rows));
     out.push_str("A ratio above 1 is slower than before.\n\n");
     out.push_str("| verdict | ratio | case | metric |\n|---|---|---|---|\n");
     let known = ["slower", "faster", "small", "unknown", "same"];
@@ -195,8 +230,8 @@ pub fn comparison_markdown(compared: &Compared) -> String {
     out
 }
 
-/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `level` (null where there is none), `counts`,
-/// `false_alarms_at_most`, `rows`.
+/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `level` (null where there is none), `nothing_differs`,
+/// `counts`, `false_alarms_at_most`, `rows`.
 #[must_use]
 pub fn comparison_json(compared: &Compared) -> String {
     let counts = VERDICTS.into_iter().zip(counts(&compared.rows));
@@ -207,6 +242,7 @@ pub fn comparison_json(compared: &Compared) -> String {
         "warnings": compared.warnings,
         "paired": compared.paired,
         "level": compared.level.map(|of| json!({"ratio": of.ratio, "spread": of.spread, "cases": of.cases})),
+        "nothing_differs": compared.nothing_differs(),
         "counts": counts,
         "false_alarms_at_most": false_alarms(&compared.rows),
         "rows": compared.rows,

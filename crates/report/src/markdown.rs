@@ -280,11 +280,7 @@ fn rankings(out: &mut String, e: &ExperimentResult) {
         } else {
             format!(" All: {shared}.")
         };
-        let _ = writeln!(
-            out,
-            "Best first; what shares a letter cannot be told apart.{}\n",
-            cell(&shared)
-        );
+        let _ = writeln!(out, "{}{}\n", words::about_letters(ranking), cell(&shared));
         let heads = ["case", "against the best", "letters"].map(str::to_owned);
         let body = ranking.entries.iter().zip(names).map(|(entry, name)| {
             let ratio = Scale::of("ratio", entry.ratio).estimate(entry.ratio, entry.ci95);

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use threadgauge_results::units::Scale;
 use threadgauge_results::{
-    Claim, ComparisonResult, ExperimentResult, Finding, Results, Status, Verdict, false_alarms,
+    Claim, ComparisonResult, ExperimentResult, Finding, Ranking, Results, Separated, Status, Verdict,
+    false_alarms,
 };
 
 /// The sign of a verdict on a claim.
@@ -146,6 +147,21 @@ pub(crate) fn by_chance(rows: &[ComparisonResult]) -> String {
         "{called} called faster or slower; where nothing differs, at most {:.1} would be by chance.",
         false_alarms(rows)
     )
+}
+
+/// What the letters of a ranking say, or why there are none.
+pub(crate) fn about_letters(ranking: &Ranking) -> &'static str {
+    match ranking.separated {
+        Separated::ByPairs => "Best first. Entries that share a letter cannot be told apart.",
+        Separated::Jointly => {
+            "Best first. Entries that share a letter cannot be told apart, all pairs judged at once: for each pair by itself \
+             there are too few rounds."
+        }
+        Separated::Not => {
+            "Best first. There are too few rounds to tell entries apart; what is known are the figures and, where there are \
+             any, their intervals."
+        }
+    }
 }
 
 /// The sign of a comparison's verdict.

@@ -12,7 +12,7 @@ use threadgauge_report::{
     Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, picture,
     samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx, xlsx_buffer,
 };
-use threadgauge_results::{Compared, Finding, Level, Results};
+use threadgauge_results::{Compared, ComparisonResult, Finding, Level, Results};
 
 const WIDE: Style = Style {
     width: 80,
@@ -164,6 +164,64 @@ fn claims_and_comparisons_read_as_agreed() {
     let few = comparison_text(&apart(None), &WIDE);
     assert!(few.contains("too few cases in common"), "{few}");
     insta::assert_snapshot!("comparison_json", comparison_json(&compared()));
+}
+
+#[test]
+fn nothing_differs_only_where_level_and_cells_agree() {
+    const NOTHING: &str = "Nothing differs by more than could be chance.";
+    let level = |ratio| {
+        Some(Level {
+            ratio,
+            spread: 0.01,
+            cases: 60,
+        })
+    };
+    let of = |level: Option<Level>, paired: bool, verdicts: &[&str]| {
+        let template = compared().rows.remove(0);
+        let row = |verdict: &&str| ComparisonResult {
+            verdict: (*verdict).to_owned(),
+            ratio: Some(1.55),
+            ..template.clone()
+        };
+        let of = Compared {
+            paired,
+            level,
+            rows: verdicts.iter().map(row).collect(),
+            ..compared()
+        };
+        [comparison_text(&of, &WIDE), comparison_markdown(&of)].map(|text| text.replace('\n', " "))
+    };
+    for (agree, texts) in [
+        (true, of(level(1.01), false, &["same", "same"])),
+        (true, of(None, true, &["same", "same"])),
+        // All cells of a run took 1.55 times as long, each as the others.
+        (false, of(level(1.55), false, &["same", "same"])),
+        (false, of(level(1.01), false, &["same", "unknown"])),
+        (false, of(None, true, &["same", "unknown"])),
+        (false, of(None, false, &["unknown", "unknown"])),
+        (false, of(None, true, &["same", "small"])),
+    ] {
+        for text in texts {
+            assert_eq!(text.contains(NOTHING), agree, "{text}");
+        }
+    }
+    let [text, _] = of(level(1.55), false, &["same", "same"]);
+    let says = "No case departs from the others by more than could be chance. Whether the level of all, 1.55, is the machine's \
+                or a change is unknown.";
+    assert!(text.contains(says), "{text}");
+    let [level_at, cells_at] =
+        ["All 60 cases together: 1.55", "2 comparisons:"].map(|says| text.find(says).unwrap());
+    assert!(level_at < cells_at);
+    let [text, _] = of(None, true, &["same", "unknown"]);
+    assert!(
+        text.contains("No case is called slower, faster or small, and 1 of 2 is unknown."),
+        "{text}"
+    );
+    let [text, _] = of(None, false, &["unknown", "unknown"]);
+    assert!(
+        text.contains("The cases in common: 1.55 in the median."),
+        "{text}"
+    );
 }
 
 #[test]

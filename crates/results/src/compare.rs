@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use threadgauge_stats::{
-    Better, Comparison, Estimate, Level, Outcome, StatsError, compare_unpaired, null_misleads, paired_ratio,
+    BAND, Better, Comparison, Estimate, Level, Outcome, StatsError, StoppingRule, compare_unpaired, median,
+    null_misleads, paired_ratio,
 };
 
 use crate::{
@@ -50,6 +51,31 @@ pub struct Compared {
     /// One row a case that both have: `b` against `a` by the experiment's first primary metric, over the level where
     /// there is one.
     pub rows: Vec<ComparisonResult>,
+}
+
+impl Compared {
+    /// What all cases have in common, where that is beyond ± 3 %: whose it is, is unknown.
+    #[must_use]
+    pub fn level_apart(&self) -> Option<Level> {
+        self.level.filter(|level| (level.ratio - 1.0).abs() > BAND)
+    }
+
+    /// The median over cases of their ratios. Where there is a level these are departures from it.
+    #[must_use]
+    pub fn median_ratio(&self) -> Option<f64> {
+        let ratios: Vec<f64> = self.rows.iter().filter_map(|row| row.ratio).collect();
+        median(&ratios).ok()
+    }
+
+    /// Whether level and cells agree: every case is the same in both runs, and so is their level.
+    #[must_use]
+    pub fn nothing_differs(&self) -> bool {
+        let same = self
+            .rows
+            .iter()
+            .all(|row| row.verdict == Outcome::Same.to_string());
+        same && self.level_apart().is_none()
+    }
 }
 
 /// A case that both have, before its word is known.
@@ -281,7 +307,12 @@ fn why_unknown(compared: Option<&ByRound>, rounds_needed: Option<u64>) -> String
         (Some(why), _) => (*why).to_owned(),
         (None, Some(rounds)) => format!("the interval is too wide; {rounds} rounds would settle it"),
         (None, None) if comparison.ci95.is_none() => "too few rounds for an interval".to_owned(),
-        (None, None) => "the interval is too wide, and more rounds would hardly settle it".to_owned(),
+        (None, None) => {
+            let most = StoppingRule::paper().rounds();
+            format!(
+                "the interval is too wide, and cannot be settled here: it would take more than {most} rounds"
+            )
+        }
     }
 }
 

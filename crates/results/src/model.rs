@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use threadgauge_stats::Summary;
+use threadgauge_stats::{Separation, Summary};
 
 use crate::{Act, Disturbed, Params};
 
@@ -350,8 +350,34 @@ pub struct Ranking {
     pub title: String,
     /// By which metric.
     pub metric: String,
+    /// What its letters rest on.
+    #[serde(default)]
+    pub separated: Separated,
     /// Best first.
     pub entries: Vec<RankingEntry>,
+}
+
+/// How the entries of a ranking were told apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Separated {
+    /// Each pair by a test of its own, adjusted for all.
+    #[default]
+    ByPairs,
+    /// All pairs together, since there are too few rounds to adjust each.
+    Jointly,
+    /// Not at all, for want of rounds: there are no letters, and the intervals are what is known.
+    Not,
+}
+
+impl From<Separation> for Separated {
+    fn from(separation: Separation) -> Self {
+        match separation {
+            Separation::Pairs => Self::ByPairs,
+            Separation::Joint => Self::Jointly,
+            Separation::Nothing => Self::Not,
+        }
+    }
 }
 
 /// One line of a ranking.
@@ -359,7 +385,7 @@ pub struct Ranking {
 pub struct RankingEntry {
     /// The case.
     pub case: String,
-    /// Entries that share a letter cannot be told apart.
+    /// Entries that share a letter cannot be told apart. Empty where nothing can.
     pub letters: String,
     /// Against the best.
     pub ratio: f64,

@@ -312,14 +312,14 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
             format!("{} lies across the edge of the rule", about(open))
         },
         |i| {
-            format!(
-                "{} lies outside by itself, but with {} cells judged at once {} rounds cannot exclude chance; {} would \
-                 suffice in any noise",
-                about(i),
-                cells.len(),
-                cells[i].1.by_round.len(),
-                rounds_for(cells.len(), error.refuting),
-            )
+            let (rounds, enough) = (cells[i].1.by_round.len(), rounds_for(cells.len(), error.refuting));
+            let why = if rounds < enough as usize {
+                format!("{rounds} rounds cannot exclude chance; {enough} would suffice in any noise")
+            } else {
+                format!("its {rounds} rounds do not agree enough to exclude chance")
+            };
+            let at_once = format!("with {} cells judged at once", cells.len());
+            format!("{} lies outside by itself, but {at_once} {why}", about(i))
         },
     );
     judgement(Verdict::Inconclusive, quoted, Some(reason))
@@ -615,6 +615,36 @@ mod tests {
         let enough = judge(&cells(10), "ratio", AT_MOST_60_PERCENT, ALPHA);
         assert_eq!(enough.verdict, Verdict::DoesNotHold);
         assert!(enough.reason.unwrap().starts_with("N=24"));
+    }
+
+    #[test]
+    fn the_rounds_that_would_suffice_are_more_than_there_are() {
+        // Twelve rounds of one cell that lies outside by itself, and not in every round; another is inside.
+        let values = [0.9, 1.1, 0.95, 1.05, 1.0, 0.97, 1.2, 1.03, 1.02, 0.99, 0.55, 1.1];
+        let cells = vec![
+            ("N=0".to_owned(), around(0.1, 12)),
+            ("N=1".to_owned(), rounds(values, Estimator::Median)),
+        ];
+        let quote = Quote::Largest;
+        // What is left for one of so many conditions.
+        let error = OF_THREE.shared_by(4);
+        let judged = judge(
+            &Evidence::Each { quote, cells },
+            "ratio",
+            AT_MOST_60_PERCENT,
+            error,
+        );
+        assert_eq!(judged.verdict, Verdict::Inconclusive);
+        let reason = judged.reason.unwrap();
+        assert!(
+            reason.starts_with("N=1") && reason.contains("lies outside by itself"),
+            "{reason}"
+        );
+        assert!(!reason.contains("would suffice"), "{reason}");
+        assert!(
+            reason.contains("its 12 rounds do not agree enough to exclude chance"),
+            "{reason}"
+        );
     }
 
     #[test]

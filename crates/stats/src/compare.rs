@@ -12,9 +12,10 @@
 use std::fmt;
 
 use crate::StatsError;
-use crate::interval::{Estimate, Interval};
+use crate::interval::{Estimate, Interval, two_sided};
 use crate::mann_whitney::log_differences;
 use crate::signed_rank::{WalshAverages, log_ratios};
+use crate::stopping::StoppingRule;
 
 /// The band of comparisons, ±3 %: within it two cases are the same for every practical purpose, and *faster* and
 /// *slower* lie beyond it. No unit.
@@ -29,9 +30,6 @@ const ALPHA: f64 = 0.05;
 
 /// From so many pairs on two cases may be called the same. The 90 % interval of five would exist.
 const FEWEST_PAIRS: usize = 6;
-
-/// More rounds than this are no plan, and none is proposed.
-const MOST_ROUNDS: f64 = 1e6;
 
 /// Which direction of a metric is the good one.
 ///
@@ -72,8 +70,8 @@ pub enum Outcome {
     Small,
     /// The interval settles nothing.
     Unknown {
-        /// Rounds in all that would settle it, if the estimate holds: `n·(h/h_target)²`. `None`
-        /// when there is no interval to reckon from, or no practical number would do.
+        /// Rounds in all that would settle it, if the estimate holds: `n·(h/h_target)²`. `None` when there is no
+        /// interval to reckon from, or it takes more rounds than a paper run has: then it cannot be settled here.
         rounds_needed: Option<u64>,
     },
 }
@@ -192,57 +190,61 @@ impl Comparison {
     /// Of the logarithm of the ratio, and its interval at an error rate.
     fn of_logs(log_ratio: f64, interval: impl Fn(f64) -> Option<Interval>, n: usize, better: Better) -> Self {
         let [ci95, ci90] = [ALPHA, 2.0 * ALPHA].map(|alpha| Some(interval(alpha)?.map(f64::exp)));
-        Self::new(log_ratio.exp(), ci95, ci90, n, better)
+        Self::new(log_ratio.exp(), [ci95, ci90], n, better, 0.0)
     }
 
-    /// With the word for it.
+    /// With the word for it. `between` is what differs between runs, the standard deviation of its logarithm: part of
+    /// both intervals, and no round makes it less.
     pub(crate) fn new(
         ratio: f64,
-        ci95: Option<Interval>,
-        ci90: Option<Interval>,
+        [ci95, ci90]: [Option<Interval>; 2],
         n: usize,
         better: Better,
+        between: f64,
     ) -> Self {
+        let settled = word([ci95, ci90], n, better);
         Self {
             ratio,
             ci95,
             ci90,
             n,
-            outcome: word(ratio, ci95, ci90, n, better),
+            outcome: settled.unwrap_or_else(|| Outcome::Unknown {
+                rounds_needed: rounds_needed(ratio, [ci95, ci90], n, between),
+            }),
         }
     }
 }
 
-/// Rule 6, from the strongest statement to none.
-fn word(ratio: f64, ci95: Option<Interval>, ci90: Option<Interval>, n: usize, better: Better) -> Outcome {
+/// Rule 6, from the strongest statement to none, which is unknown.
+fn word([ci95, ci90]: [Option<Interval>; 2], n: usize, better: Better) -> Option<Outcome> {
     let (below, above) = match better {
         Better::Lower => (Outcome::Faster, Outcome::Slower),
         Better::Higher => (Outcome::Slower, Outcome::Faster),
     };
-    match ci95 {
-        Some(ci) if beyond_band(&ci) => return if ci.low > 1.0 { above } else { below },
-        _ => {}
+    if let Some(ci) = ci95.filter(beyond_band) {
+        return Some(if ci.low > 1.0 { above } else { below });
     }
-    if n >= FEWEST_PAIRS && ci90.is_some_and(|ci| ci.lies_within(1.0 - BAND, 1.0 + BAND)) {
-        let off = ci95.is_some_and(|ci| !ci.contains(1.0));
-        return if off { Outcome::Small } else { Outcome::Same };
-    }
-    Outcome::Unknown {
-        rounds_needed: rounds_needed(ratio, ci95, ci90, n),
-    }
+    let is_within = n >= FEWEST_PAIRS && ci90.is_some_and(|ci| ci.lies_within(1.0 - BAND, 1.0 + BAND));
+    let off = ci95.is_some_and(|ci| !ci.contains(1.0));
+    is_within.then_some(if off { Outcome::Small } else { Outcome::Same })
 }
 
-/// The rounds that would settle it: an interval shrinks as the root of n, and must shrink to the
-/// nearer bound of whichever word is cheaper to reach. `n·(h/h_target)²`.
-fn rounds_needed(ratio: f64, ci95: Option<Interval>, ci90: Option<Interval>, n: usize) -> Option<u64> {
+/// The rounds that would settle it: an interval shrinks as the root of n, but for what differs between runs, and must
+/// shrink to the nearer bound of whichever word is cheaper to reach: `n·(h/h_target)²`, without that part of both.
+/// `None` for more than a paper run takes.
+fn rounds_needed(ratio: f64, [ci95, ci90]: [Option<Interval>; 2], n: usize, between: f64) -> Option<u64> {
     let off = (ratio - 1.0).abs();
-    let rounds = |ci: Option<Interval>, target: f64| match ci {
-        Some(ci) if target > 0.0 => n as f64 * (ci.half_width() / target).powi(2),
-        _ => f64::INFINITY,
+    let rounds = |ci: Option<Interval>, target: f64| {
+        let ci = ci.filter(|_| target > 0.0)?;
+        let stays = (two_sided(ci.level) * between * ratio).powi(2);
+        let may_stay = target.powi(2) - stays;
+        (may_stay > 0.0).then(|| n as f64 * (ci.half_width().powi(2) - stays) / may_stay)
     };
-    let least = rounds(ci95, off - BAND).min(rounds(ci90, BAND - off));
+    let both = [rounds(ci95, off - BAND), rounds(ci90, BAND - off)];
+    let least = both.into_iter().flatten().min_by(f64::total_cmp)?;
     // The interval is not symmetric about the estimate, so the reckoning may say "as many as now".
-    (least <= MOST_ROUNDS).then(|| (least.ceil() as u64).max(n as u64 + 1))
+    let rounds = (least.ceil() as u64).max(n as u64 + 1);
+    (rounds <= StoppingRule::paper().rounds().into()).then_some(rounds)
 }
 
 #[cfg(test)]
@@ -261,7 +263,7 @@ mod tests {
 
     fn said(low: f64, high: f64) -> &'static str {
         let (ratio, ci) = (f64::midpoint(low, high), ci(low, high));
-        match word(ratio, ci, ci, 10, Better::Lower) {
+        match Comparison::new(ratio, [ci; 2], 10, Better::Lower, 0.0).outcome {
             Outcome::Faster => "faster",
             Outcome::Slower => "slower",
             Outcome::Same => "same",
@@ -315,19 +317,32 @@ mod tests {
     #[test]
     fn without_an_interval_nothing_is_known() {
         assert_eq!(
-            word(2.0, None, None, 4, Better::Lower),
+            Comparison::new(2.0, [None; 2], 4, Better::Lower, 0.0).outcome,
             Outcome::Unknown { rounds_needed: None }
         );
+    }
+
+    fn needed(ratio: f64, ci: Option<Interval>, n: usize) -> Option<u64> {
+        rounds_needed(ratio, [ci; 2], n, 0.0)
     }
 
     #[test]
     fn the_rounds_needed_are_those_of_the_nearest_word() {
         // h = 0.05 must shrink to 0.03 around 1: 10 · (5/3)² = 27.8
-        assert_eq!(rounds_needed(1.0, ci(0.95, 1.05), ci(0.95, 1.05), 10), Some(28));
-        // h = 0.10 must shrink to 0.02 beyond 1.03: 10 · 25
-        assert_eq!(rounds_needed(1.05, ci(0.95, 1.15), ci(0.95, 1.15), 10), Some(250));
+        assert_eq!(needed(1.0, ci(0.95, 1.05), 10), Some(28));
+        // h = 0.04 must shrink to 0.02 beyond 1.03: 10 · 4
+        assert_eq!(needed(1.05, ci(1.01, 1.09), 10), Some(40));
         // exactly on the bound, no number of rounds will do
-        assert_eq!(rounds_needed(1.03, ci(0.95, 1.15), ci(0.95, 1.15), 10), None);
+        assert_eq!(needed(1.03, ci(0.95, 1.15), 10), None);
+    }
+
+    #[test]
+    fn more_rounds_than_a_paper_run_takes_are_no_advice() {
+        // 10 · 4.2² and, near the bound, nearly a million.
+        assert_eq!(needed(1.05, ci(0.966, 1.134), 10), None);
+        assert_eq!(needed(1.0303, ci(0.95, 1.15), 10), None);
+        // Of 40 rounds none is left.
+        assert_eq!(needed(1.0, ci(0.95, 1.05), 40), None);
     }
 
     #[test]

@@ -4,9 +4,14 @@
 //! j-th smallest and j-th largest values bracket it with a probability read off the binomial
 //! distribution, exactly. No normality, no symmetry, no bootstrap.
 
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
 use crate::select::sorted;
+
+/// How many standard deviations an interval of this level reaches to either side, of normal values.
+pub(crate) fn two_sided(level: f64) -> f64 {
+    Normal::standard().inverse_cdf(f64::midpoint(1.0, level))
+}
 
 /// A confidence interval, both ends included.
 ///

@@ -6,10 +6,8 @@
 //! with the hypervisor), and no null control within a run shows how much. They are seen in the departures of all the
 //! cases of these two runs, most of which nothing happened to.
 
-use statrs::distribution::{ContinuousCDF, Normal};
-
 use crate::compare::{Better, Comparison};
-use crate::interval::Interval;
+use crate::interval::{Interval, two_sided};
 use crate::select::{middle, sorted};
 
 /// With fewer cases neither the median nor the spread around it says much of the machine.
@@ -82,20 +80,15 @@ impl Level {
                 level: ci.level,
             }
         };
-        let (ci95, ci90) = (cell.ci95.map(widened), cell.ci90.map(widened));
-        Comparison::new(ratio, ci95, ci90, cell.n, better)
+        let both = [cell.ci95, cell.ci90].map(|ci| ci.map(widened));
+        Comparison::new(ratio, both, cell.n, better, self.spread)
     }
-}
-
-/// How many standard deviations an interval of this level reaches.
-fn two_sided(level: f64) -> f64 {
-    Normal::standard().inverse_cdf(f64::midpoint(1.0, level))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::compare_unpaired;
+    use crate::compare::{Outcome, compare_unpaired};
 
     fn shifted(factors: impl IntoIterator<Item = f64>) -> Vec<Comparison> {
         let base = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01];
@@ -125,6 +118,25 @@ mod tests {
         assert!(
             (after.ratio / before.ratio - 1.0).abs() < 0.01 && after.spread < 0.01,
             "{after:?}"
+        );
+    }
+
+    #[test]
+    fn rounds_settle_nothing_that_differs_between_runs() {
+        let scattered = shifted((0..20).map(|i| 0.8 + 0.02 * f64::from(i)));
+        let level = Level::of(&scattered).unwrap();
+        let of = |cell: &Comparison| level.departure(cell, Better::Lower).outcome;
+        let unknown = scattered
+            .iter()
+            .map(of)
+            .filter(|of| matches!(of, Outcome::Unknown { .. }));
+        let unknown: Vec<Outcome> = unknown.collect();
+        assert!(unknown.len() > 8, "{unknown:?}");
+        assert!(
+            unknown
+                .iter()
+                .all(|of| *of == Outcome::Unknown { rounds_needed: None }),
+            "{unknown:?}"
         );
     }
 

@@ -76,7 +76,7 @@ pub use level::Level;
 pub use mann_whitney::unpaired_ratio;
 pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;
-pub use ranking::{Ranked, holm, kendall_tau, rank};
+pub use ranking::{Order, Ranked, Separation, holm, kendall_tau, rank};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::StoppingRule;
 pub use summary::{Summary, geometric_mean, largest, median, smallest, summarise};

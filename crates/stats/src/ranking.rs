@@ -2,12 +2,14 @@
 //!
 //! Of twenty comparisons without any difference one is "significant" at 5 %. Holm's adjustment
 //! keeps the chance of a single false one among them all at 5 %, and a ranking says what it could
-//! not separate: such cases share a letter.
+//! not separate: such cases share a letter. With few rounds and many pairs that adjustment finds
+//! nothing, however far cases lie apart: then all pairs are judged together, or there are no letters.
 
 use crate::StatsError;
 use crate::compare::Better;
 use crate::error::positive;
 use crate::fit::Agreement;
+use crate::joint::jointly_apart;
 use crate::select::{middle, sorted};
 use crate::signed_rank::{log_ratios, signed_rank_p};
 
@@ -70,30 +72,54 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// A case's place in a ranking.
+/// Cases in order, and by what they were told apart.
 ///
 /// ```
-/// use threadgauge_stats::{Better, rank};
+/// use threadgauge_stats::{Better, Separation, rank};
 ///
 /// let order = rank(&[vec![3.0], vec![2.0]], Better::Lower)?;
-/// assert_eq!((order[0].index, order[0].letters.as_str()), (1, "a")); // one round separates nothing
-/// assert_eq!((order[1].index, order[1].letters.as_str()), (0, "a"));
+/// assert_eq!(order.cases[0].index, 1); // the better one
+/// assert_eq!(order.separation, Separation::Nothing); // one round separates nothing
+/// assert_eq!(order.cases[0].letters, "");
 /// # Ok::<(), threadgauge_stats::StatsError>(())
 /// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Order {
+    /// Best first.
+    pub cases: Vec<Ranked>,
+    /// What the letters rest on.
+    pub separation: Separation,
+}
+
+/// A case's place in a ranking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranked {
     /// Position of the case in the input, from 0.
     pub index: usize,
-    /// Its letters. Two cases that share one could not be separated; "a" goes to the best.
+    /// Its letters. Two cases that share one could not be separated; "a" goes to the best. None where nothing could be.
     pub letters: String,
+}
+
+/// How cases were told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Separation {
+    /// Each pair by a test of its own, adjusted for all.
+    Pairs,
+    /// All pairs together: there are too few rounds to adjust each.
+    Joint,
+    /// By nothing: there are too few rounds. What is left are the intervals.
+    Nothing,
 }
 
 /// Ranks cases whose values are paired by position, best median first (METHOD rule 8).
 ///
 /// Every two cases are compared by the exact signed-rank test of their log ratios, all p values are
-/// adjusted by [`holm`], and cases not separable at 5 % share a letter. Separating `k` cases takes
+/// adjusted by [`holm`], and cases not separable at 5 % share a letter. Separating `k` cases so takes
 /// rounds: with n rounds the least p value is `2/2^n`, and it must stay below 5 % times
-/// `2/(k·(k-1))`. Seven rounds can separate 3 cases at most, ten rounds 7, twenty rounds 229.
+/// `2/(k·(k-1))`. Seven rounds can separate 3 cases at most, ten rounds 7, twenty rounds 229. With
+/// fewer, from seven rounds on, all pairs are judged together: the largest studentised mean of their
+/// log ratios under flips of whole rounds, in steps. With fewer than seven nothing is separated, and
+/// there are no letters.
 ///
 /// Source: Piepho, *Journal of Computational and Graphical Statistics* 13 (2004), for the letters.
 ///
@@ -108,11 +134,11 @@ pub struct Ranked {
 /// let slow = base.map(|v| v * 1.5).to_vec();
 /// let twin = base.iter().rev().copied().collect();
 /// let order = rank(&[slow, base.to_vec(), twin], Better::Lower)?;
-/// let letters: Vec<_> = order.iter().map(|r| (r.index, r.letters.as_str())).collect();
+/// let letters: Vec<_> = order.cases.iter().map(|r| (r.index, r.letters.as_str())).collect();
 /// assert_eq!(letters, [(1, "a"), (2, "a"), (0, "b")]);
 /// # Ok::<(), threadgauge_stats::StatsError>(())
 /// ```
-pub fn rank(groups: &[Vec<f64>], better: Better) -> Result<Vec<Ranked>, StatsError> {
+pub fn rank(groups: &[Vec<f64>], better: Better) -> Result<Order, StatsError> {
     let mut order = Vec::with_capacity(groups.len());
     for (index, group) in groups.iter().enumerate() {
         positive(group)?;
@@ -123,29 +149,47 @@ pub fn rank(groups: &[Vec<f64>], better: Better) -> Result<Vec<Ranked>, StatsErr
         Better::Higher => b.total_cmp(a),
     });
     let order: Vec<usize> = order.into_iter().map(|(index, _)| index).collect();
+    let ordered: Vec<&[f64]> = order.iter().map(|index| &groups[*index][..]).collect();
+    let (separation, separable) = separated(&ordered)?;
+    let letters = match separation {
+        Separation::Nothing => vec![String::new(); groups.len()],
+        _ => letters(groups.len(), &separable),
+    };
+    let cases = order.into_iter().zip(letters);
+    Ok(Order {
+        cases: cases.map(|(index, letters)| Ranked { index, letters }).collect(),
+        separation,
+    })
+}
 
-    let mut pairs = Vec::new();
-    let mut p = Vec::new();
-    for first in 0..order.len() {
-        for second in first + 1..order.len() {
-            pairs.push((first, second));
-            p.push(signed_rank_p(
-                &log_ratios(&groups[order[first]], &groups[order[second]])?,
-                0.0,
-            ));
-        }
-    }
-    let separable: Vec<(usize, usize)> = pairs
-        .into_iter()
-        .zip(holm(&p))
-        .filter(|(_, p)| *p <= FAMILY)
-        .map(|(pair, _)| pair)
+/// The pairs that can be told apart, the better one first, and by what.
+fn separated(ordered: &[&[f64]]) -> Result<(Separation, Vec<(usize, usize)>), StatsError> {
+    let places = ordered.len();
+    let pairs: Vec<(usize, usize)> = (0..places)
+        .flat_map(|first| (first + 1..places).map(move |second| (first, second)))
         .collect();
-    Ok(order
-        .into_iter()
-        .zip(letters(groups.len(), &separable))
-        .map(|(index, letters)| Ranked { index, letters })
-        .collect())
+    let p: Result<Vec<f64>, StatsError> = pairs
+        .iter()
+        .map(|(first, second)| {
+            Ok(signed_rank_p(
+                &log_ratios(ordered[*first], ordered[*second])?,
+                0.0,
+            ))
+        })
+        .collect();
+    let p = p?;
+    let rounds = ordered.first().map_or(0, |rounds| rounds.len());
+    let least_p = 2.0 * 0.5_f64.powf(rounds as f64);
+    if least_p * pairs.len() as f64 <= FAMILY {
+        let adjusted = pairs.into_iter().zip(holm(&p));
+        let apart = adjusted.filter(|(_, p)| *p <= FAMILY).map(|(pair, _)| pair);
+        return Ok((Separation::Pairs, apart.collect()));
+    }
+    let logs = |of: &&[f64]| of.iter().map(|v| v.ln()).collect();
+    let jointly = jointly_apart(&ordered.iter().map(logs).collect::<Vec<_>>(), FAMILY);
+    Ok(jointly.map_or((Separation::Nothing, Vec::new()), |apart| {
+        (Separation::Joint, apart)
+    }))
 }
 
 /// The compact letter display: the letters of each of `k` places, such that two places share one
@@ -264,6 +308,7 @@ mod tests {
         let indices = |better| {
             rank(&groups, better)
                 .expect("positive")
+                .cases
                 .iter()
                 .map(|r| r.index)
                 .collect::<Vec<_>>()
@@ -272,9 +317,52 @@ mod tests {
         assert_eq!(indices(Better::Higher), [1, 2, 0]);
     }
 
+    /// Cases that take so many times as long as the first, in so many rounds that each differ by some per cent.
+    fn times(factors: &[f64], rounds: usize) -> Vec<Vec<f64>> {
+        let mut rng = fastrand::Rng::with_seed(8);
+        let mut noise = || 1.0 + 0.02 * (rng.f64() + rng.f64() + rng.f64() - 1.5);
+        let mut case = |factor: &f64| (0..rounds).map(|_| factor * noise()).collect();
+        factors.iter().map(&mut case).collect()
+    }
+
+    fn letters_of(order: &Order) -> Vec<&str> {
+        order.cases.iter().map(|case| case.letters.as_str()).collect()
+    }
+
+    #[test]
+    fn cases_forty_times_apart_share_no_letter_however_few_rounds_there_are() {
+        let factors = [1.0, 1.0, 1.01, 3.0, 3.01, 12.0, 41.7, 41.8];
+        for rounds in 2..16 {
+            let order = rank(&times(&factors, rounds), Better::Lower).unwrap();
+            let letters = letters_of(&order);
+            if rounds < 7 {
+                assert_eq!(
+                    (order.separation, letters),
+                    (Separation::Nothing, vec![""; 8]),
+                    "{rounds} rounds"
+                );
+                continue;
+            }
+            let by = if rounds < 11 {
+                Separation::Joint
+            } else {
+                Separation::Pairs
+            };
+            assert_eq!(order.separation, by, "{rounds} rounds");
+            for (far, near) in [(6, 0), (7, 2), (5, 0), (6, 5), (3, 0), (4, 2)] {
+                let shared = letters[far].chars().any(|letter| letters[near].contains(letter));
+                assert!(!shared, "{rounds} rounds: {letters:?}");
+            }
+            assert!(
+                letters[0].contains('a') && letters[1].contains('a'),
+                "{rounds} rounds: {letters:?}"
+            );
+        }
+    }
+
     #[test]
     fn what_cannot_be_ranked_is_refused() {
-        assert_eq!(rank(&[], Better::Lower), Ok(vec![]));
+        assert_eq!(rank(&[], Better::Lower).map(|order| order.cases), Ok(vec![]));
         assert!(rank(&[vec![]], Better::Lower).is_err());
         assert!(rank(&[vec![1.0], vec![1.0, 2.0]], Better::Lower).is_err());
         assert!(rank(&[vec![1.0], vec![f64::NAN]], Better::Lower).is_err());

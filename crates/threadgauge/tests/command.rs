@@ -2,8 +2,6 @@
 
 #[path = "command/limited.rs"]
 mod limited;
-#[path = "command/link.rs"]
-mod link;
 #[path = "command/load.rs"]
 mod load;
 #[path = "command/misbehaving.rs"]

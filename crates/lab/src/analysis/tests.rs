@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Metric as Measured, RunRecord, Sample};
+use threadgauge_results::{Lack, Metric as Measured, RunRecord, Sample, Separated};
 
 use super::*;
 use crate::experiment::Experiment;
@@ -292,6 +292,29 @@ fn disturbed_cells_decide_nothing_unless_they_were_disturbed_alike() {
         (took(n, round).0, if n == 1 { 0.2 } else { 0.18 })
     });
     assert_eq!(run.verdict(AT_LEAST), Verdict::Holds);
+}
+
+#[test]
+fn a_ranking_of_too_few_rounds_has_no_letters_and_says_so() {
+    let ranking = |rounds: u32| {
+        let mut run = Run::new(Profile::Quick);
+        run.take(1..=rounds, &[0, 1, 2, 4], |n, round| {
+            (1000.0 * 40_f64.powi(n as i32) + f64::from(round % 3), 0.0)
+        });
+        run.result().rankings.remove(0)
+    };
+    let letters =
+        |of: &Ranking| -> Vec<String> { of.entries.iter().map(|entry| entry.letters.clone()).collect() };
+    let few = ranking(5);
+    assert_eq!(
+        (few.separated, letters(&few)),
+        (Separated::Not, vec![String::new(); 3])
+    );
+    let enough = ranking(7);
+    assert_eq!(
+        (enough.separated, letters(&enough).concat()),
+        (Separated::ByPairs, "abc".to_owned())
+    );
 }
 
 #[test]

@@ -40,10 +40,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.bytes_in.add(bytes.len() as u64);
-        if let Some(lingering) = &mut read.lingering {
-            if !lingering.came(bytes.len(), reactor.now()) {
-                self.close(slot, reactor);
-            }
+        if read.linger_until.is_some() {
             return;
         }
         if self.serving.options.wants_heard() {
@@ -66,7 +63,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
-            if read.lingering.is_some() {
+            if read.linger_until.is_some() {
                 read.kept = Vec::new();
                 if read.peer_end != PeerEnd::Open {
                     return self.close(slot, reactor);

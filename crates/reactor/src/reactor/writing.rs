@@ -17,6 +17,7 @@ use super::tasks::{Batch, Task};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::Parts;
+use crate::options::Overflow;
 use crate::outbox::{MOST_SLICES, Outbox};
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
@@ -199,19 +200,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Much waits: unless the client takes it now, its senders are held up, or it is dropped.
     #[cold]
     fn overflow(&mut self, from: usize, sender: ConnectionId, slot: u32) {
-        let options = &self.serving.options;
-        let Some(peer) = self.peers.at(slot) else { return };
-        let Some(write) = &mut peer.write else { return };
-        // Who is to be dropped is offered it once more, though it is not said that the socket takes more.
-        write.blocked &= !options.drops(write.outbox.len());
         self.send(slot);
+        let options = &self.serving.options;
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
         let waiting = write.outbox.len();
         if waiting <= self.holds_up_above {
             return;
         }
-        if options.drops(waiting) {
+        if waiting > options.output_limit && options.overflow == Overflow::Drop {
             return self.fail_write_half(slot, CloseReason::Slow);
         }
         if write.waiters.contains(&(from, sender)) {

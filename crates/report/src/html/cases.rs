@@ -155,7 +155,7 @@ pub(super) fn ranking(e: &ExperimentResult, columns: &Cases<'_>, ranking: &Ranki
     let (names, shared) = columns.names(&ids);
     let caption = markup! {
         (clean(&ranking.title)) @if !shared.is_empty() { " (" (clean(&shared)) ")" }
-        span.note { "Best first. Entries that share a letter cannot be told apart." }
+        span.note { (words::about_letters(ranking)) }
     };
     let rows = ranking
         .entries
