@@ -1,11 +1,13 @@
 //! `cargo xtask check-deep`: what takes too long for every change.
 //!
 //! Valgrind's memcheck over the tests of the unsafe leaves, an example under the tools of valgrind that users have,
-//! loom's model checking of the lock-free parts, very many connections to the servers of the conformance suites, NATS'
-//! clients on every design, then every fuzz target for a while. All look for what the tests themselves cannot see.
+//! loom's model checking of the lock-free parts, very many connections to the servers of the conformance suites, many
+//! random traces on every design, NATS' clients on every design, then every fuzz target for a while. All look for what
+//! the tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -73,14 +75,17 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "clients_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "traces_only", "clients_only", "fuzz_only"])]
     valgrind_only: bool,
     /// Only loom's models
-    #[arg(long, conflicts_with_all = ["crowd_only", "clients_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["crowd_only", "traces_only", "clients_only", "fuzz_only"])]
     loom_only: bool,
     /// Only the servers with 10,000 connections
-    #[arg(long, conflicts_with_all = ["clients_only", "fuzz_only"])]
+    #[arg(long, conflicts_with_all = ["traces_only", "clients_only", "fuzz_only"])]
     crowd_only: bool,
+    /// Only the random traces that all designs play alike
+    #[arg(long, conflicts_with_all = ["clients_only", "fuzz_only"])]
+    traces_only: bool,
     /// Only the clients of NATS, on every design
     #[arg(long, conflicts_with = "fuzz_only")]
     clients_only: bool,
@@ -95,6 +100,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.valgrind_only,
         options.loom_only,
         options.crowd_only,
+        options.traces_only,
         options.clients_only,
         options.fuzz_only,
     ];
@@ -109,6 +115,9 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if all || options.crowd_only {
         crowd()?;
+    }
+    if all || options.traces_only {
+        traces()?;
     }
     if all || options.clients_only {
         eprintln!("== clients of NATS on every design");
@@ -137,6 +146,22 @@ fn crowd() -> Result<()> {
             .env("THREADGAUGE_CONNECTIONS", "10000"),
     )
     .context("the limit on descriptors must be above 10,100; see `ulimit -Hn`")
+}
+
+/// Twenty times the traces of the normal test, on every design, and others each time.
+fn traces() -> Result<()> {
+    let seed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)?
+        .as_secs()
+        .to_string();
+    eprintln!("== 1,000 random traces on every design, with the seed {seed}");
+    shell::run(
+        shell::cargo()
+            .args(["test", "--quiet", "--locked", "--package", "threadgauge-reactor"])
+            .args(["--all-features", "--test", "equal"])
+            .env("THREADGAUGE_TRACES", "1000")
+            .env("THREADGAUGE_SEED", seed),
+    )
 }
 
 fn models() -> Result<()> {

@@ -72,7 +72,7 @@ enum Chore {
         #[arg(value_name = "DIR", default_value = "target/man")]
         dir: PathBuf,
     },
-    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, then every fuzz target
+    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, many traces, every fuzz target
     CheckDeep(check_deep::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),

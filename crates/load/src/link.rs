@@ -2,22 +2,32 @@
 //!
 //! Two network namespaces that this program makes, joined by a pair of virtual interfaces; what leaves either end goes
 //! through a token bucket of the kernel (`tbf`). So it is full duplex, as a switched network is. Nothing outside of the
-//! two is changed, and they are gone when this program is, however it ends: each lives as long as a process that waits
-//! for its standard input to close.
+//! two is changed.
 //!
-//! Takes the programs `unshare`, `ip` and `tc`, and the permission to use them. What lacks is the reason of the
-//! refusal.
+//! Both ends are gone when this program is, however it ends, and with them all that was started there, whatever that
+//! has become: each end is a namespace of processes, too, which the kernel ends as a whole with its first process. That
+//! one waits for its standard input to close, which this program holds open. A signal at the death of the parent would
+//! not do: it is of the thread that started a child, and what the child starts has none.
+//!
+//! Takes the programs `unshare`, `nsenter`, `ip` and `tc`, and the permission to use them. What lacks is the reason of
+//! the refusal.
 
+mod owner;
+
+use std::env;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::str::FromStr;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use self::owner::{Owner, end_orphans};
 
 /// The addresses of both ends, of a network that is for tests of devices.
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
@@ -99,7 +109,7 @@ pub enum LinkError {
     Enter(io::Error),
 }
 
-/// Two network namespaces with a limited link between them. Dropped, both are gone once nobody uses them any more.
+/// Two network namespaces with a limited link between them. Dropped, both are gone, with all that was started there.
 #[derive(Debug)]
 pub struct Link {
     clients: Namespace,
@@ -110,12 +120,14 @@ impl Link {
     /// Where the server is reached, from the clients' end.
     pub const SERVER: IpAddr = IpAddr::V4(SERVER);
 
-    /// Makes both ends and what is between them. Blocks for some ten milliseconds.
+    /// Makes both ends and what is between them. Blocks for some ten milliseconds. What may be left of the links of
+    /// processes that are no more is ended first.
     ///
     /// # Errors
     ///
     /// If a program lacks or is refused; nothing is left behind then.
     pub fn new(rate: BitRate) -> Result<Self, LinkError> {
+        end_orphans();
         let link = Self {
             clients: Namespace::new()?,
             server: Namespace::new()?,
@@ -152,16 +164,17 @@ impl Link {
         self.clients.enter()
     }
 
-    /// Starts a program at the server's end.
+    /// To start `program` at the server's end, in the current folder: what is added are its arguments. Its process ids
+    /// are others there. It ends with the link, as all that it starts.
     ///
     /// # Errors
     ///
-    /// If it cannot be started.
-    pub fn start(&self, command: &mut Command) -> Result<Child, LinkError> {
-        let program = command.get_program().to_string_lossy().into_owned();
-        self.server
-            .inside(|| command.spawn())?
-            .map_err(|source| LinkError::Program { program, source })
+    /// If there is no current folder.
+    pub fn command(&self, program: &str) -> Result<Command, LinkError> {
+        self.server.command(program).map_err(|source| LinkError::Program {
+            program: program.to_owned(),
+            source,
+        })
     }
 
     /// How many packets were held back at the clients' end since the link was made, and at the server's.
@@ -184,17 +197,35 @@ fn overlimits(statistics: &str) -> Option<u64> {
     rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A network namespace, which is there as long as the process that holds it.
+/// A network namespace and one of processes, which are there as long as the process that holds them.
 #[derive(Debug)]
 struct Namespace {
+    /// It waits for the first process inside.
     holder: Child,
 }
 
+/// The first process inside. What loses its parent there is its child, of which it takes no notice.
+const FIRST: &str = "trap '' CHLD; echo held; exec cat";
+
 impl Namespace {
     fn new() -> Result<Self, LinkError> {
-        let line = ["unshare", "--net", "sh", "-c", "echo held; exec cat"];
+        let line = [
+            "unshare",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-c",
+            FIRST,
+        ];
         let mut command = command(&line);
-        command.stdin(Stdio::piped());
+        // Ctrl-C is for this program alone.
+        command.stdin(Stdio::piped()).process_group(0);
+        if let Some(this) = Owner::this() {
+            this.mark(&mut command);
+        }
         let start = |source| LinkError::Program {
             program: line[0].to_owned(),
             source,
@@ -214,6 +245,20 @@ impl Namespace {
         let file = File::open(format!("/proc/{}/ns/net", self.holder.id())).map_err(LinkError::Enter)?;
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|error| LinkError::Enter(error.into()))
+    }
+
+    fn command(&self, program: &str) -> io::Result<Command> {
+        let mut command = Command::new("nsenter");
+        for (kind, file) in [("net", "net"), ("pid", "pid_for_children"), ("mount", "mnt")] {
+            command.arg(format!("--{kind}=/proc/{}/ns/{file}", self.holder.id()));
+        }
+        // In another namespace of mounts it is at the root.
+        command.args(["sh", "-c", "cd -- \"$0\" && exec \"$@\""]);
+        command.arg(env::current_dir()?).arg(program);
+        if let Some(this) = Owner::this() {
+            this.mark(&mut command);
+        }
+        Ok(command)
     }
 
     /// On a thread that is inside and then ends, since a thread has no way back that is sure.
@@ -366,8 +411,8 @@ mod tests {
         let Ok(link) = Link::new("1gbit".parse().unwrap()) else {
             return;
         };
-        let mut list = command(&["ip", "-brief", "address"]);
-        let said = link.start(&mut list).unwrap().wait_with_output().unwrap();
+        let mut list = link.command("ip").unwrap();
+        let said = list.args(["-brief", "address"]).output().unwrap();
         let said = String::from_utf8(said.stdout).unwrap();
         let names: Vec<&str> = said
             .lines()
@@ -375,8 +420,17 @@ mod tests {
             .collect();
         assert_eq!(names, ["lo", INTERFACE], "{said}");
         assert!(said.contains("198.18.0.1/30"), "{said}");
-        let missing = link.start(&mut command(&["no-such-program"])).unwrap_err();
-        assert!(missing.to_string().contains("no-such-program"), "{missing}");
+        let mut place = link.command("sh").unwrap();
+        let said = place.args(["-c", "pwd; ls -d /proc/$$/fd"]).output().unwrap();
+        let here = env::current_dir().unwrap();
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert!(said.starts_with(&format!("{}\n/proc/", here.display())), "{said}");
+        let missing = link.command("no-such-program").unwrap().output().unwrap();
+        let says = String::from_utf8(missing.stderr).unwrap();
+        assert!(
+            !missing.status.success() && says.contains("no-such-program"),
+            "{says}"
+        );
     }
 
     #[test]
@@ -384,10 +438,22 @@ mod tests {
         let Ok(link) = Link::new("1gbit".parse().unwrap()) else {
             return;
         };
+        // One that has gone into a session of its own, and whose parent has ended.
+        let mut shell = link.command("sh").unwrap();
+        let mut started = shell
+            .args(["-c", "setsid sleep 1000 & echo started"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = started.stdout.take().unwrap();
+        said.read_exact(&mut [0; 8]).unwrap();
+        started.wait().unwrap();
         let holders = [link.clients.holder.id(), link.server.holder.id()];
         drop(link);
         for holder in holders {
             assert!(!std::path::Path::new(&format!("/proc/{holder}")).exists());
         }
+        // It has our pipe until it ends.
+        said.read_to_end(&mut Vec::new()).unwrap();
     }
 }

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+use rustix::net::{self, RecvFlags, SendFlags};
 
 use crate::clock::Clock;
-use crate::closing::{self, LINGER};
+use crate::closing::{self, Discarded, Lingering};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
@@ -334,6 +334,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             limit = limit.saturating_sub(self.unsent());
         }
         let full_at = self.scratch.outbox.full_at(limit);
+        let messages = self.connection.messages();
         let mut turn = Turn {
             output: self.scratch.outbox.buffer(),
             full_at,
@@ -341,6 +342,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             clock: &mut Clock::default(),
         };
         call(&mut self.connection, &mut turn);
+        self.counters.messages.add(self.connection.messages() - messages);
         self.note();
     }
 
@@ -550,51 +552,38 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             .min_by_key(|&(at, _)| at)
     }
 
-    /// Counts, and leaves the scratch memory as it was found.
+    /// The session hears that its connection is gone, which is counted; then the socket lingers, if it does. Leaves the
+    /// scratch memory as it was found.
     fn close(mut self) {
-        self.counters.messages.add(self.connection.messages());
-        if matches!(
-            self.connection.ending(),
-            Some(CloseReason::Refused | CloseReason::TooLong)
-        ) {
-            self.linger();
-        }
         let effects = &mut self.scratch.effects;
-        let (reason, mut leftover) = self.connection.close(effects);
-        closing::prepare(self.socket, reason, self.counters);
-        deliver(effects, self.shared.as_mut(), self.counters);
-        while let Some(left) = leftover {
-            leftover = left.resume(effects);
+        if let Some((reason, mut leftover)) = self.connection.close(effects) {
+            closing::prepare(self.socket, reason, self.counters);
             deliver(effects, self.shared.as_mut(), self.counters);
+            while let Some(left) = leftover {
+                leftover = left.resume(effects);
+                deliver(effects, self.shared.as_mut(), self.counters);
+            }
+            effects.forget_jobs();
+            self.counters.closed(reason);
         }
-        effects.forget_jobs();
-        self.counters.closed(reason);
         self.scratch.outbox.sent(self.scratch.outbox.len());
+        let lingering = closing::linger(&self.connection, self.socket, self.counters, Instant::now());
+        if let Some(lingering) = lingering {
+            self.linger(lingering);
+        }
     }
 
-    /// A client that broke the rules may still be sending. To close now would have its kernel drop the answer that
-    /// says why; so the answer is ended, and what comes is thrown away until the client ends, for a limited time.
-    fn linger(&mut self) {
-        self.counters.other_calls.add(1);
-        if net::shutdown(self.socket, Shutdown::Write).is_err() {
-            return;
-        }
-        if self.shutdown.phase() > Phase::Serving {
-            return closing::discard(self.socket, self.counters);
-        }
-        let until = Instant::now() + LINGER;
-        while self.shutdown.phase() == Phase::Serving && Instant::now() < until {
-            self.wait_for(PollFlags::IN, Some(until));
+    /// Throws away what comes, as long as the socket lingers and the server serves.
+    fn linger(&mut self, mut lingering: Lingering) {
+        while self.shutdown.phase() == Phase::Serving {
+            self.wait_for(PollFlags::IN, Some(lingering.until()));
             self.scratch.input.clear();
-            self.counters.receives.add(1);
-            let input = spare_capacity(&mut self.scratch.input);
-            match net::recv(self.socket, input, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return,
-                Ok((count, _)) => self.counters.bytes_in.add(count as u64),
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return,
+            let room = spare_capacity(&mut self.scratch.input);
+            if lingering.receive(self.socket, room, self.counters, Instant::now()) == Discarded::Over {
+                return;
             }
         }
+        closing::discard(self.socket, self.counters);
     }
 }
 

@@ -1,29 +1,122 @@
-//! When and how the socket of a connection is closed: so that the client gets to read what it was sent, and the kernel
-//! keeps nothing for one who reads no more.
+//! How a connection that has ended is closed: decided here alone, for every design, so that the client gets to read
+//! what it was sent, and the kernel keeps nothing for one who reads no more.
+//!
+//! A socket that is closed while the client still sends answers it with a reset, for which the client's kernel drops
+//! what the client has not read (RFC 9112, section 9.6). So, once all is with the kernel:
+//!
+//! 1. the session hears that its connection is gone, and that is counted;
+//! 2. writing is shut down: behind what it was sent the client reads the end;
+//! 3. the socket *lingers*: what comes is thrown away, until the client ends too, or for a [limited](Lingering) time;
+//! 4. it is closed.
+//!
+//! It does not linger if the client has ended before, if the end is [abrupt](CloseReason::is_abrupt), or while the
+//! server stops: then what has come until now is thrown away, and nobody is waited for.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::buffer::Buffer;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv, sockopt};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 
+use crate::connection::Connection;
 use crate::counters::{CloseReason, Counters};
+use crate::protocol::Session;
 
-/// How long a client may go on sending to a connection that has ended: closing a socket with unread input resets the
-/// connection, and the client might lose what it was sent. While the server stops it is not waited for: what has come
-/// until then is [thrown away](discard), and the socket closed.
-pub(crate) const LINGER: Duration = Duration::from_secs(1);
+/// How long a socket lingers at most. This and [`SILENCE`] are what nginx has by default.
+const LINGER: Duration = Duration::from_secs(30);
+/// How long it lingers while nothing comes.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The most that is thrown away meanwhile, of a client that would never end: more than uploads that are refused have.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most that is thrown away of a client that sends faster than that, in receives of so many bytes.
+/// The most that is thrown away while the server stops, in receives of so many bytes.
 const MOST_RECEIVES: usize = 64;
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// Whether nothing has come that was not received: asked before a client is called idle, since a busy server may have
-/// had no time to look.
-pub(crate) fn is_silent(socket: impl AsFd, counters: &Counters) -> bool {
-    counters.receives.add(1);
-    let peeked = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-    matches!(peeked, Err(Errno::AGAIN))
+/// A socket that lingers: how far that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lingering {
+    over: Instant,
+    silent_until: Instant,
+    bytes_left: usize,
+}
+
+/// What a receive brought to a socket that lingers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Discarded {
+    /// Something, and perhaps there is more.
+    Some,
+    /// Nothing until now.
+    Nothing,
+    /// The client has ended, or is waited for no longer.
+    Over,
+}
+
+impl Lingering {
+    fn new(now: Instant) -> Self {
+        Self {
+            over: now + LINGER,
+            silent_until: now + SILENCE,
+            bytes_left: MOST_BYTES,
+        }
+    }
+
+    /// When it is over unless something comes.
+    pub fn until(&self) -> Instant {
+        self.over.min(self.silent_until)
+    }
+
+    /// So many bytes have come, and are thrown away. Whether it goes on.
+    pub fn came(&mut self, bytes: usize, now: Instant) -> bool {
+        self.silent_until = now + SILENCE;
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.bytes_left > 0 && now < self.over
+    }
+
+    /// Receives once, into `room`, what is thrown away. Does not wait for it.
+    pub fn receive(
+        &mut self,
+        socket: impl AsFd,
+        room: impl Buffer<u8>,
+        counters: &Counters,
+        now: Instant,
+    ) -> Discarded {
+        counters.receives.add(1);
+        match recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((_, count @ 1..)) => {
+                counters.bytes_in.add(count as u64);
+                match self.came(count, now) {
+                    true => Discarded::Some,
+                    false => Discarded::Over,
+                }
+            }
+            Err(Errno::INTR) => Discarded::Some,
+            Err(Errno::AGAIN) if now < self.until() => Discarded::Nothing,
+            Ok(_) | Err(_) => Discarded::Over,
+        }
+    }
+}
+
+/// The end of a connection whose session was told, and which has sent all unless that is abrupt: how its socket
+/// lingers; `None` if it is to be closed now.
+pub(crate) fn linger<S: Session>(
+    connection: &Connection<S>,
+    socket: impl AsFd,
+    counters: &Counters,
+    now: Instant,
+) -> Option<Lingering> {
+    if !connection.may_be_sending() || connection.ending().is_none_or(CloseReason::is_abrupt) {
+        return None;
+    }
+    counters.other_calls.add(1);
+    // It fails if the client is gone already.
+    shutdown(&socket, Shutdown::Write).ok()?;
+    if connection.is_stopped() {
+        discard(socket, counters);
+        return None;
+    }
+    Some(Lingering::new(now))
 }
 
 /// Throws away what has come. Does not wait for more.
@@ -41,6 +134,14 @@ pub(crate) fn discard(socket: impl AsFd, counters: &Counters) {
     }
 }
 
+/// Whether nothing has come that was not received: asked before a client is called idle, since a busy server may have
+/// had no time to look.
+pub(crate) fn is_silent(socket: impl AsFd, counters: &Counters) -> bool {
+    counters.receives.add(1);
+    let peeked = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(peeked, Err(Errno::AGAIN))
+}
+
 /// The socket is about to be closed for this reason. Of a client that takes nothing the kernel would keep what it has
 /// taken to send, for minutes; so that is dropped too, with a reset.
 pub(crate) fn prepare(socket: impl AsFd, reason: CloseReason, counters: &Counters) {
@@ -48,5 +149,53 @@ pub(crate) fn prepare(socket: impl AsFd, reason: CloseReason, counters: &Counter
         counters.other_calls.add(1);
         // It can only fail for what is no socket.
         let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn who_goes_on_sending_is_waited_for_until_the_time_is_over() {
+        let start = Instant::now();
+        let mut lingering = Lingering::new(start);
+        assert_eq!(lingering.until(), start + SILENCE);
+        let mut now = start;
+        while now + SILENCE / 2 < start + LINGER {
+            now += SILENCE / 2;
+            assert!(lingering.came(1, now), "{:?}", now - start);
+            assert_eq!(lingering.until(), (now + SILENCE).min(start + LINGER));
+        }
+        assert!(!lingering.came(1, start + LINGER));
+    }
+
+    #[test]
+    fn who_sends_much_is_waited_for_up_to_a_number_of_bytes() {
+        let now = Instant::now();
+        let mut lingering = Lingering::new(now);
+        assert!(lingering.came(MOST_BYTES - 1, now));
+        assert!(!lingering.came(1, now));
+    }
+
+    #[test]
+    fn what_comes_is_thrown_away_until_the_client_ends_or_is_silent() {
+        let (socket, mut client) = UnixStream::pair().expect("a pair");
+        let (start, counters) = (Instant::now(), Counters::default());
+        let mut lingering = Lingering::new(start);
+        let mut receive = |now| lingering.receive(&socket, &mut [0; 4][..], &counters, now);
+        assert_eq!(receive(start), Discarded::Nothing);
+        client.write_all(b"hello").expect("sent");
+        assert_eq!(receive(start), Discarded::Some);
+        assert_eq!(receive(start + SILENCE - Duration::from_secs(1)), Discarded::Some);
+        let later = start + SILENCE + Duration::from_secs(1);
+        assert_eq!(receive(later), Discarded::Nothing, "it has said something since");
+        assert_eq!(receive(start + 2 * SILENCE), Discarded::Over, "it was silent");
+        drop(client);
+        assert_eq!(receive(start), Discarded::Over, "it has ended");
+        assert_eq!(counters.bytes_in.get(), 5);
     }
 }

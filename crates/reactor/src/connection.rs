@@ -62,6 +62,8 @@ pub(crate) struct Connection<S> {
     reason: Option<CloseReason>,
     /// The server stops.
     stopped: bool,
+    /// The session was told that the connection is gone.
+    closed: bool,
     span: Span,
 }
 
@@ -88,10 +90,25 @@ impl<S: Session> Connection<S> {
         // Apart, so that a session is not dropped by a panic.
         let (session, max_frame) = (contain(|| protocol.open(id)), contain(|| protocol.max_frame()));
         let has_begun = session.is_some() && max_frame.is_some();
-        let mut connection = Self {
+        let mut connection = Self::new(id, session, max_frame.unwrap_or(0), span);
+        if has_begun {
+            connection.call(turn, |session, io| {
+                if let Some(address) = address {
+                    session.located(address);
+                }
+                session.opened(io);
+            });
+        } else {
+            connection.reason = Some(CloseReason::Panicked);
+        }
+        connection
+    }
+
+    fn new(id: ConnectionId, session: Option<S>, max_frame: usize, span: Span) -> Self {
+        Self {
             id,
             session,
-            max_frame: max_frame.unwrap_or(0),
+            max_frame,
             input: Vec::new(),
             held: false,
             interrupted: false,
@@ -101,19 +118,11 @@ impl<S: Session> Connection<S> {
             asked: Asked::default(),
             jobs: 0,
             messages: 0,
-            reason: (!has_begun).then_some(CloseReason::Panicked),
+            reason: None,
             stopped: false,
+            closed: false,
             span,
-        };
-        if has_begun {
-            connection.call(turn, |session, io| {
-                if let Some(address) = address {
-                    session.located(address);
-                }
-                session.opened(io);
-            });
         }
-        connection
     }
 
     /// Its name.
@@ -174,13 +183,12 @@ impl<S: Session> Connection<S> {
         self.asked.group.take()
     }
 
-    /// Whether the client may be sending still, though the connection ends: closing its socket at once could then
-    /// destroy what was sent to it.
+    /// Whether the client may be sending still, now or later: it has not ended.
     pub fn may_be_sending(&self) -> bool {
-        !self.peer_ended && (!self.input.is_empty() || self.reason != Some(CloseReason::Finished))
+        !self.peer_ended
     }
 
-    /// Whether the server stops, and the client's end is not waited for.
+    /// Whether the server stops.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -261,9 +269,13 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// The connection is gone: the last call. The reason to count, and what the session asks for others in `effects`;
-    /// and what it has to do still, if that is much.
-    pub fn close(mut self, effects: &mut Effects) -> (CloseReason, Option<Leftover<S>>) {
+    /// The connection is gone: the session hears it, and is dropped. The reason to count, what the session asks for
+    /// others in `effects`, and what it has to do still, if that is much; `None` if that was done before.
+    pub fn close(&mut self, effects: &mut Effects) -> Option<(CloseReason, Option<Leftover<S>>)> {
+        if std::mem::replace(&mut self.closed, true) {
+            return None;
+        }
+        self.input = Vec::new();
         let mut reason = self.reason.unwrap_or(CloseReason::Lost);
         if reason != CloseReason::Panicked
             && self
@@ -276,7 +288,8 @@ impl<S: Session> Connection<S> {
             reason = CloseReason::Panicked;
         }
         self.span.closed(reason, self.messages);
-        (reason, self.leftover())
+        self.reason = Some(reason);
+        Some((reason, self.leftover()))
     }
 
     /// Calls the session when the client is gone, which hears nothing. `None`: it panicked.
@@ -293,8 +306,13 @@ impl<S: Session> Connection<S> {
         called
     }
 
-    fn leftover(self) -> Option<Leftover<S>> {
-        self.unfinished.then(|| Leftover(Box::new(self)))
+    fn leftover(&mut self) -> Option<Leftover<S>> {
+        std::mem::take(&mut self.unfinished).then(|| {
+            let span = std::mem::replace(&mut self.span, Span::none());
+            let mut left = Self::new(self.id, self.session.take(), 0, span);
+            left.unfinished = true;
+            Leftover(Box::new(left))
+        })
     }
 
     fn pump_kept(&mut self, turn: &mut Turn<'_>) {
@@ -426,7 +444,7 @@ impl<S: Session> Leftover<S> {
     pub fn resume(mut self, effects: &mut Effects) -> Option<Self> {
         self.0.unfinished = false;
         self.0.call_gone(effects, |session, io| session.resumed(io));
-        self.0.leftover()
+        self.0.unfinished.then_some(self)
     }
 }
 
@@ -663,10 +681,9 @@ mod tests {
         let mut bench = Bench::new();
         bench.received(b"one\npanic\ntwo\n");
         assert_eq!(bench.connection.ending(), Some(CloseReason::Panicked));
-        assert_eq!(
-            bench.connection.close(&mut bench.effects).0,
-            CloseReason::Panicked
-        );
+        let closed = bench.connection.close(&mut bench.effects);
+        assert_eq!(closed.expect("the first time").0, CloseReason::Panicked);
+        assert!(bench.connection.close(&mut bench.effects).is_none());
     }
 
     #[test]
@@ -702,7 +719,9 @@ mod tests {
         let mut bench = Bench::new();
         bench.received(b"count\n");
         bench.connection.end(CloseReason::Lost);
-        let (reason, mut leftover) = bench.connection.close(&mut bench.effects);
+        let closed = bench.connection.close(&mut bench.effects);
+        let (reason, mut leftover) = closed.expect("the first time");
+        assert!(!bench.connection.is_interrupted(), "that is another's");
         assert_eq!(reason, CloseReason::Lost);
         let mut turns = 0;
         while let Some(left) = leftover {

@@ -101,8 +101,8 @@ pub enum Overflow {
     /// that writes.
     #[default]
     Wait,
-    /// Its connection is closed as [`Slow`](crate::CloseReason::Slow). A client that only has to take the answers to
-    /// its own requests is waited for.
+    /// Its connection is closed as [`Slow`](crate::CloseReason::Slow), if that is so still after it was offered all
+    /// that waits. A client that only has to take the answers to its own requests is waited for.
     ///
     /// Before that, those who send to a client for which three quarters of the limit wait are held up: nothing is read
     /// from them until it has taken half of the limit, for ten milliseconds at most; then one receive of 64 KiB, and so
@@ -231,6 +231,11 @@ impl Options {
     /// Whether the connection goes from which nothing has come for longest, once there are too many.
     pub fn oldest_goes(&self) -> bool {
         self.when_full == Some(WhenFull::OldestGoes)
+    }
+
+    /// Whether a client for which so many bytes wait, once it was offered them, is dropped.
+    pub fn drops(&self, waiting: usize) -> bool {
+        self.overflow == Overflow::Drop && waiting > self.output_limit
     }
 
     /// The settings that were given.

@@ -127,8 +127,9 @@ pub trait Session: Send + 'static {
         io.close();
     }
 
-    /// The connection is gone, for this reason. Sending to others is still possible; the own client hears nothing. Only
-    /// [`resumed`](Self::resumed) is called after this, and that only if it is asked for. After a panic neither is.
+    /// The connection is gone, for this reason: all is sent, unless the end is abrupt, and the client has not read the
+    /// end yet. Sending to others is still possible; the own client hears nothing. Only [`resumed`](Self::resumed) is
+    /// called after this, and that only if it is asked for. After a panic neither is.
     fn closed(&mut self, reason: CloseReason, io: &mut Io<'_>) {
         let _ = (reason, io);
     }
@@ -285,8 +286,9 @@ impl Io<'_> {
         self.asked.again = true;
     }
 
-    /// Closes the connection when all that was sent is with the client and every offloaded step has answered. No more
-    /// input is used.
+    /// Closes the connection when all that was sent is on its way to the client and every offloaded step has answered.
+    /// No more input is used. What the client sends meanwhile and after that costs it nothing: it gets all, and then
+    /// the end.
     pub fn close(&mut self) {
         self.asked.end = self.asked.end.max(End::Close);
     }

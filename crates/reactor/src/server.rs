@@ -304,7 +304,9 @@ impl<P: Protocol> Bound<P> {
 pub struct Meter(Arc<CounterBlocks>);
 
 impl Meter {
-    /// What has been counted until now.
+    /// What has been counted until now, also of clients that are connected, and where processes serve them. A message
+    /// counts when its session has used it, and bytes when the kernel has given or taken them; another thread sees that
+    /// a moment later, as it sees any memory.
     pub fn totals(&self) -> Totals {
         self.0.totals()
     }

@@ -228,9 +228,11 @@ impl<P: Protocol> Rehearsal<P> {
         let over = connection
             .ending()
             .is_some_and(|reason| reason.is_abrupt() || connection.is_answered());
-        if over && let Some(connection) = client.connection.take() {
+        if over && let Some(mut connection) = client.connection.take() {
             client.alarm = None;
-            let (reason, mut leftover) = connection.close(&mut self.effects);
+            let (reason, mut leftover) = connection
+                .close(&mut self.effects)
+                .expect("it was not closed before");
             client.closed = Some(reason);
             self.deliver();
             while let Some(left) = leftover {

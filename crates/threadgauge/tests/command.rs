@@ -2,6 +2,8 @@
 
 #[path = "command/limited.rs"]
 mod limited;
+#[path = "command/link.rs"]
+mod link;
 #[path = "command/load.rs"]
 mod load;
 #[path = "command/misbehaving.rs"]

@@ -40,7 +40,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.bytes_in.add(bytes.len() as u64);
-        if read.linger_until.is_some() {
+        if let Some(lingering) = &mut read.lingering {
+            if !lingering.came(bytes.len(), reactor.now()) {
+                self.close(slot, reactor);
+            }
             return;
         }
         if self.serving.options.wants_heard() {
@@ -63,7 +66,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
-            if read.linger_until.is_some() {
+            if read.lingering.is_some() {
                 read.kept = Vec::new();
                 if read.peer_end != PeerEnd::Open {
                     return self.close(slot, reactor);

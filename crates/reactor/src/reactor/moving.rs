@@ -137,7 +137,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let id = moving.id;
         let has_writer =
             self.moves.expects(id) || self.peers.get(id).is_some_and(|peer| peer.write.is_some());
-        let watch = moving.read.may_linger() || self.moves.expects(id);
+        let watch = moving.read.connection.may_be_sending() || self.moves.expects(id);
         let watched = self.take_in(moving, watch, reactor);
         if !has_writer {
             // It had failed before it could hear of the end.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
+use crate::closing::Lingering;
 use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
@@ -85,8 +86,8 @@ pub(crate) struct ReadHalf<S> {
     pub has_moved: bool,
     /// The group that the session has joined.
     pub group: Option<u64>,
-    /// Set when all is sent and the client may still be sending: what comes is thrown away until then.
-    pub linger_until: Option<Instant>,
+    /// All is sent, the session is gone, and the client may still be sending.
+    pub lingering: Option<Lingering>,
     /// On a loop over io_uring: what comes is handed over.
     pub receiving: bool,
     /// There too: what has come and is not wanted yet.
@@ -134,7 +135,7 @@ impl<S: Session> ReadHalf<S> {
             finish: None,
             has_moved: false,
             group: None,
-            linger_until: None,
+            lingering: None,
             receiving: false,
             kept: Vec::new(),
             peer_end: PeerEnd::Open,
@@ -191,12 +192,6 @@ impl<S: Session> ReadHalf<S> {
         takes
     }
 
-    /// Whether its socket must not be closed at once when it ends: closing one with unread input resets the
-    /// connection, and the client might lose what it was sent.
-    pub fn may_linger(&self) -> bool {
-        self.readable || self.connection.may_be_sending()
-    }
-
     /// Starts the server's time-outs.
     pub fn begin(&mut self, now: Instant) {
         self.opened = Some(now);
@@ -231,8 +226,8 @@ impl<S: Session> ReadHalf<S> {
 
     /// The nearest of its times, and what it is for.
     fn nearest(&self, options: &Options) -> Option<(Instant, Due)> {
-        if let Some(at) = self.linger_until {
-            return Some((at, Due::LingerOver));
+        if let Some(lingering) = &self.lingering {
+            return Some((lingering.until(), Due::LingerOver));
         }
         let idle = options
             .idle

@@ -11,17 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags, Shutdown};
+use rustix::net::{self, RecvFlags, SendFlags};
 
 use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
 use crate::clock::Clock;
-use crate::closing::{self, LINGER};
+use crate::closing::{self, Discarded};
 use crate::connection::{Connection, Leftover, Turn};
 use crate::contain::contain;
 use crate::counters::{CloseReason, Counters};
 use crate::id::ConnectionId;
-use crate::options::Overflow;
 use crate::protocol::{Effects, Job, Protocol};
 use crate::serving::Serving;
 use crate::slice::Slice;
@@ -237,9 +236,14 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
     ) {
         let mut session = lock(&peer.session);
         let Some(read) = session.as_mut() else { return };
-        if read.linger_until.is_some() {
+        if let Some(lingering) = &mut read.lingering {
             let over = match visit {
-                Visit::Readable(_) => self.discard(peer, context),
+                // Without room it is received elsewhere.
+                Visit::Readable(_) if !context.input.is_empty() => {
+                    let room = &mut *context.input;
+                    lingering.receive(&peer.socket, room, context.counters, now) == Discarded::Over
+                }
+                Visit::Received(bytes) => !lingering.came(bytes.len(), now),
                 Visit::Ended | Visit::Lost | Visit::DrainOver => true,
                 Visit::Stop => {
                     closing::discard(&peer.socket, context.counters);
@@ -407,15 +411,6 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         context.input = input;
     }
 
-    /// Throws away what comes; whether that was the end.
-    fn discard(&self, peer: &SharedPeer<P::Session>, context: &mut WorkerContext<'_, P::Session>) -> bool {
-        context.counters.receives.add(1);
-        !matches!(
-            net::recv(&peer.socket, &mut *context.input, RecvFlags::empty()),
-            Ok((1.., _)) | Err(Errno::AGAIN | Errno::INTR)
-        )
-    }
-
     /// Sees whether sending has failed, or a held session can go on.
     fn look(
         &self,
@@ -551,7 +546,9 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 parts.append_to(output.half.outbox.buffer());
                 context.counters.deliveries.add(parts.messages.into());
                 if output.half.outbox.len() > self.holds_up_above {
-                    // Before it is called slow, it gets the chance to take it.
+                    // It is offered what waits before it holds anybody up, and once more before it is dropped, though
+                    // it is not said that the socket takes more.
+                    output.half.blocked &= !options.drops(output.half.outbox.len());
                     self.send(&receiver, &mut output, context);
                 }
                 if !output.half.outbox.is_empty() && output.half.must_flush() {
@@ -561,7 +558,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 if waiting <= self.holds_up_above {
                     continue;
                 }
-                if waiting > options.output_limit && options.overflow == Overflow::Drop {
+                if options.drops(waiting) {
                     output.failed = Some(CloseReason::Slow);
                     context.visits.push((Arc::clone(&receiver), Visit::Look));
                 } else if let Some(read) = read.as_deref_mut()
@@ -601,14 +598,16 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                         .visits
                         .extend(self.get(sender).map(|sender| (sender, Visit::Release)));
                 }
-                if reason.is_abrupt() || !self.linger(peer, read, now, context) {
+                self.close_session(peer, read, context);
+                read.lingering = closing::linger(&read.connection, &peer.socket, context.counters, now);
+                if read.lingering.is_none() {
                     return self.close(peer, session, context);
                 }
                 output = peer.output();
             }
         }
         output.holds = read.connection.is_held();
-        output.wants_input = read.linger_until.is_some() || read.is_wanted();
+        output.wants_input = read.lingering.is_some() || read.is_wanted();
         // Held for its output alone, and that was taken meanwhile by another thread that did not know.
         if output.holds
             && read.connection.is_answered()
@@ -625,45 +624,33 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         context.touched.push(Arc::clone(peer));
     }
 
-    /// Closing a socket with unread input resets the connection, and the client might lose what it was sent: so the
-    /// socket stays open for a while if the client may still be sending.
-    fn linger(
+    /// The session hears that its connection is gone, which is counted; and what it says to others is delivered.
+    fn close_session(
         &self,
         peer: &SharedPeer<P::Session>,
         read: &mut ReadHalf<P::Session>,
-        now: Instant,
-        context: &WorkerContext<'_, P::Session>,
-    ) -> bool {
-        if !read.connection.may_be_sending() {
-            return false;
+        context: &mut WorkerContext<'_, P::Session>,
+    ) {
+        if let Some((reason, leftover)) = read.connection.close(&mut context.effects) {
+            context.interrupted.extend(leftover.map(Interrupted::Leftover));
+            closing::prepare(&peer.socket, reason, context.counters);
+            context.counters.closed(reason);
+            self.deliver(peer.id, None, context);
         }
-        context.counters.other_calls.add(1);
-        if net::shutdown(&peer.socket, Shutdown::Write).is_err() {
-            return false;
-        }
-        if read.connection.is_stopped() {
-            closing::discard(&peer.socket, context.counters);
-            return false;
-        }
-        read.linger_until = Some(now + LINGER);
-        true
     }
 
+    /// The socket lingers no more, and is closed when nobody has it in hand.
     fn close(
         &self,
         peer: &Arc<SharedPeer<P::Session>>,
         session: &mut Option<ReadHalf<P::Session>>,
         context: &mut WorkerContext<'_, P::Session>,
     ) {
-        let Some(read) = session.take() else { return };
+        let Some(mut read) = session.take() else { return };
+        self.close_session(peer, &mut read, context);
         peer.output().is_closed = true;
         *lock(&self.entries[peer.id.slot() as usize]) = None;
-        let (reason, leftover) = read.connection.close(&mut context.effects);
-        context.interrupted.extend(leftover.map(Interrupted::Leftover));
-        closing::prepare(&peer.socket, reason, context.counters);
-        context.counters.closed(reason);
         context.counters.other_calls.add(1);
-        self.deliver(peer.id, None, context);
         let released = self.slots.release(peer.id.slot());
         context.permit |= !released.waiting.is_empty();
         context.over |= released.was_last;

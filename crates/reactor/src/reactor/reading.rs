@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, Shutdown};
+use rustix::net::{self, RecvFlags};
 
 use super::interest::{Readiness, Token};
 use super::moves::Held;
 use super::peer::{Due, Finish, HeldUpBy};
 use super::serving_loop::{Interrupted, Loop, ServingLoop};
 use super::tasks::{MovingReader, Task};
-use crate::closing::{self, LINGER};
+use crate::closing::{self, Discarded};
 use crate::connection::{Connection, Turn};
 use crate::contain::contain;
 use crate::counters::CloseReason;
@@ -38,7 +38,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         loop {
             let Some(peer) = self.peers.at(slot) else { return };
             let Some(read) = &mut peer.read else { return };
-            if read.linger_until.is_some() {
+            if read.lingering.is_some() {
                 return self.discard(slot, reactor);
             }
             if !read.is_ready() {
@@ -97,15 +97,17 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
     }
 
-    /// Receives what is sent to a connection that has ended, until the client has heard of it.
+    /// Receives once what comes to a socket that lingers.
     fn discard(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
-        self.counters.receives.add(1);
-        match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
-            Ok((1.., _)) | Err(Errno::INTR) => self.queue(slot),
-            Err(Errno::AGAIN) => read.readable = false,
-            Ok(_) | Err(_) => self.close(slot, reactor),
+        let Some(lingering) = &mut read.lingering else {
+            return;
+        };
+        match lingering.receive(&peer.link.socket, &mut *self.input, self.counters, reactor.now()) {
+            Discarded::Some => self.queue(slot),
+            Discarded::Nothing => read.readable = false,
+            Discarded::Over => self.close(slot, reactor),
         }
     }
 
@@ -372,7 +374,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
             return;
         };
-        if read.linger_until.is_none() {
+        if read.lingering.is_none() {
             read.connection.end(reason);
             self.settle(slot, reactor);
         } else if reason.is_abrupt() {
@@ -418,7 +420,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         } else {
             self.peers.remove(slot);
         }
-        if read.may_linger() {
+        if read.connection.may_be_sending() {
             // It was registered and is open. Otherwise the socket is about to be closed, which says the same.
             let _ = reactor.remove(&link.socket);
         }
@@ -440,20 +442,18 @@ impl<P: Protocol> ServingLoop<'_, P> {
             read.connection.end(reason);
         }
         read.finish = Some(Finish::AtOnce);
-        let is_abrupt = read.connection.ending().is_none_or(CloseReason::is_abrupt);
-        if is_abrupt || !read.may_linger() {
+        self.close_session(id.slot());
+        let Some(peer) = self.peers.get(id) else { return };
+        let Some(read) = &mut peer.read else { return };
+        read.lingering = closing::linger(&read.connection, &peer.link.socket, self.counters, reactor.now());
+        if read.lingering.is_none() {
             return self.close(id.slot(), reactor);
         }
-        self.counters.other_calls.add(1);
-        if net::shutdown(&peer.link.socket, Shutdown::Write).is_err() {
-            return self.close(id.slot(), reactor);
+        if read.readable {
+            // Not now: a call that has ended it may still use what it has received.
+            self.queue(id.slot());
         }
-        if read.connection.is_stopped() {
-            return self.close_now(id.slot(), reactor);
-        }
-        read.linger_until = Some(reactor.now() + LINGER);
         self.schedule(id.slot(), reactor);
-        self.receive(id.slot(), reactor);
     }
 
     /// Closes without waiting for a client that may be sending.
@@ -466,32 +466,41 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// The server stops.
     pub fn hear_of_stop(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let read = self.peers.at(slot).and_then(|peer| peer.read.as_ref());
-        match read.is_some_and(|read| read.linger_until.is_some()) {
+        match read.is_some_and(|read| read.lingering.is_some()) {
             true => self.close_now(slot, reactor),
             false => self.call(slot, reactor, Connection::stop),
         }
     }
 
-    /// Both halves are gone: the session hears it, the reason is counted, the permit goes back.
+    /// The session hears that its connection is gone, which is counted; and what it says to others is delivered.
+    fn close_session(&mut self, slot: u32) {
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(read) = &mut peer.read else { return };
+        let id = peer.id;
+        let Some((reason, leftover)) = read.connection.close(&mut self.effects) else {
+            return;
+        };
+        self.interrupted.extend(leftover.map(Interrupted::Leftover));
+        self.counters.closed(reason);
+        if let Some(group) = read.group.take() {
+            self.shared.manager.leave(group);
+        }
+        closing::prepare(&peer.link.socket, reason, self.counters);
+        self.deliver(id);
+    }
+
+    /// Both halves are gone, and the socket lingers no more: it is closed, and the permit goes back.
     pub fn close(&mut self, slot: u32, reactor: &Loop<P::Session>) {
+        self.close_session(slot);
         let Some(mut peer) = self.peers.remove(slot) else {
             return;
         };
         let Some(read) = peer.read.take() else { return };
         let id = peer.id;
         let has_moved = read.has_moved || self.moves.knows(id);
-        if let Some(group) = read.group {
-            self.shared.manager.leave(group);
-        }
-        let receiving = read.receiving;
-        let (reason, leftover) = read.connection.close(&mut self.effects);
-        self.interrupted.extend(leftover.map(Interrupted::Leftover));
-        self.counters.closed(reason);
         self.counters.other_calls.add(1);
-        closing::prepare(&peer.link.socket, reason, self.counters);
-        reactor.before_close(Token::new(slot), id.generation(), receiving);
+        reactor.before_close(Token::new(slot), id.generation(), read.receiving);
         drop(peer);
-        self.deliver(id);
         self.shared.manager.release(self.index);
         if has_moved {
             self.tell_all(|| Task::Forget(id));

@@ -12,7 +12,8 @@
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
 //! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
 //! that one sends what is left, unless the end is abrupt, and is gone; then the read half tells the session, counts the
-//! reason and gives the permit back. So each end is seen by both halves, and counted once.
+//! reason, lingers if the client [may be sending](crate::closing), and gives the permit back. So each end is seen by
+//! both halves, and counted once.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;

@@ -17,7 +17,6 @@ use super::tasks::{Batch, Task};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::Parts;
-use crate::options::Overflow;
 use crate::outbox::{MOST_SLICES, Outbox};
 use crate::protocol::Protocol;
 use crate::ring::JointSends;
@@ -200,15 +199,19 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Much waits: unless the client takes it now, its senders are held up, or it is dropped.
     #[cold]
     fn overflow(&mut self, from: usize, sender: ConnectionId, slot: u32) {
-        self.send(slot);
         let options = &self.serving.options;
+        let Some(peer) = self.peers.at(slot) else { return };
+        let Some(write) = &mut peer.write else { return };
+        // Who is to be dropped is offered it once more, though it is not said that the socket takes more.
+        write.blocked &= !options.drops(write.outbox.len());
+        self.send(slot);
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
         let waiting = write.outbox.len();
         if waiting <= self.holds_up_above {
             return;
         }
-        if waiting > options.output_limit && options.overflow == Overflow::Drop {
+        if options.drops(waiting) {
             return self.fail_write_half(slot, CloseReason::Slow);
         }
         if write.waiters.contains(&(from, sender)) {

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use threadgauge_reactor::BuiltIn;
 
-use crate::client::{Client, undated};
+use crate::client::Client;
+use crate::dates::undated;
 use crate::http;
 use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair};

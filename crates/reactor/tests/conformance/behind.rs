@@ -2,7 +2,8 @@
 
 use threadgauge_reactor::BuiltIn;
 
-use crate::client::{Client, undated};
+use crate::client::Client;
+use crate::dates::undated;
 use crate::{Case, Pair, http};
 
 /// Those for this protocol.

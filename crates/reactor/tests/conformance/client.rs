@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
+use crate::dates::undated;
 use crate::diag::{self, End};
 
 /// A connection to a server. What it reads it waits for; a server that is killed at its deadline ends the wait.
@@ -197,20 +198,6 @@ impl LeftOpen {
         if let Some(socket) = self.0.upgrade() {
             let _ = io::copy(&mut &*socket, &mut io::sink());
             let _ = socket.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-/// What [`undated`] makes of each date.
-pub const THE_FIRST_DATE: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
-
-/// Makes the date of each answer of HTTP, as far as it has come, the same.
-pub fn undated(bytes: &mut [u8]) {
-    const HEADER: &[u8] = b"\r\nDate: ";
-    for place in 0..bytes.len() {
-        if bytes[place..].starts_with(HEADER) {
-            let date = bytes[place + HEADER.len()..].iter_mut();
-            date.zip(THE_FIRST_DATE.bytes()).for_each(|(byte, of)| *byte = of);
         }
     }
 }

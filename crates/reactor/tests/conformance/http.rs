@@ -1,6 +1,6 @@
 //! `http`: pages, in the order in which they are asked for.
 
-use crate::client::THE_FIRST_DATE;
+use crate::dates::THE_FIRST_DATE;
 use crate::http_requests::{requests, summary};
 use crate::{Case, Pair};
 

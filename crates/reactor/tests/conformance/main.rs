@@ -14,6 +14,8 @@ mod chat;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/dates.rs"]
+mod dates;
 mod diag;
 mod echo;
 mod groups;

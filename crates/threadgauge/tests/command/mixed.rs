@@ -1,5 +1,5 @@
-//! What `threadgauge load` does besides a plain load: mixed clients, watching the server, the preflight, the limited
-//! link; and how much memory ten thousand connections take.
+//! What `threadgauge load` does besides a plain load: mixed clients, watching the server, the preflight; and how much
+//! memory ten thousand connections take.
 
 use std::fs;
 use std::io::Write as _;
@@ -516,32 +516,6 @@ fn more_connections_than_there_can_be_are_refused_with_the_command_that_helps() 
     let said = refused(&threadgauge(dir.path(), &arguments));
     assert!(said.contains("70000 connections"), "{said}");
     assert!(said.contains("ulimit -n") || said.contains("ports"), "{said}");
-}
-
-#[test]
-fn a_server_behind_a_limited_link_is_loaded_or_the_reason_is_said() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = env!("CARGO_BIN_EXE_threadgauge");
-    let start = format!("{program} serve bytes --design reactor --listen 0.0.0.0:7000");
-    let more = [
-        "-c", "4", "-r", "50", "-d", "500ms", "--link", "20mbit", "--start", &start,
-    ];
-    let arguments = [&["load", "bytes", "--target", "7000", "--json"][..], &more].concat();
-    let output = threadgauge(dir.path(), &arguments);
-    if output.status.code() == Some(2) {
-        let said = text(&output.stderr);
-        assert!(said.contains("limited link"), "{said}");
-        return;
-    }
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(
-        (&document["setting"]["link"], &document["target"]),
-        (&"20mbit".into(), &"198.18.0.1:7000".into())
-    );
-    assert!(document["runs"][0]["answered"].as_u64() > Some(0), "{document:#}");
-    assert!(document["runs"][0]["server"]["pid"].as_i64() > Some(0));
-    let alone = ["load", "bytes", "--target", "7000", "--link", "20mbit"];
-    assert!(refused(&threadgauge(dir.path(), &alone)).contains("--start"));
 }
 
 /// The most memory that a process had, in MiB.

@@ -183,7 +183,8 @@ pub struct LoadOptions {
     /// Find the highest rate that meets --slo: doubling, bisection, three confirmations
     #[arg(long, requires = "slo")]
     pub find_max: bool,
-    /// What must hold, else exit with 1: e.g. p99<5ms, mean<2ms or errors<1%, several with commas
+    /// What must hold, else exit with 1: e.g. p99<5ms, mean<2ms (of good answers) or errors<1%, several with commas;
+    /// where none is on errors, nothing may fail
     #[arg(long, value_name = "CONDITION,…")]
     pub slo: Option<Slo>,
     /// Of arrivals and thoughts; random if not given, and in the results

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
-use threadgauge_load::{CpuSecond, Link, Needs, ServerSecond, ServerWatch, Watched, preflight};
+use threadgauge_load::{Link, Needs, ServerSecond, ServerWatch, Watched, WatchedSecond, preflight};
 use threadgauge_machine::{Advice, Severity, is_local, listener};
 use threadgauge_results::units::{count, percent, with_unit};
 
@@ -61,11 +61,12 @@ impl ServerSide {
         if let (Some(rate), Some(command)) = (options.link, &options.start) {
             let link = Link::new(rate)?;
             target.move_to(Link::SERVER);
-            let mut shell = Command::new("sh");
+            let mut shell = link.command("sh")?;
             shell.args(["-c", command]).process_group(0);
             // Standard output is for results.
             shell.stdin(Stdio::null()).stdout(Stdio::null());
-            let started = side.started.insert(Started(link.start(&mut shell)?));
+            let child = shell.spawn().context("the server cannot be started")?;
+            let started = side.started.insert(Started(child));
             link.enter()?;
             started.wait_until_it_listens(target, command)?;
             side.link = Some(link);
@@ -183,14 +184,18 @@ pub struct Means {
 impl Means {
     /// `None` where nothing was seen.
     pub fn of(watched: &Watched) -> Option<Self> {
-        let seconds: Vec<&ServerSecond> = seconds(watched).collect();
-        let last = seconds.last()?;
-        let mean = |value: fn(&ServerSecond) -> f64| {
-            seconds.iter().map(|second| value(second)).sum::<f64>() / seconds.len() as f64
+        let (_, last) = seconds(watched).last()?;
+        // The last look comes when the run ends: what is between two of them is not always a second.
+        let whole_s: f64 = seconds(watched).map(|(length_s, _)| length_s).sum();
+        let sum = |value: &dyn Fn(f64, &ServerSecond) -> f64| -> f64 {
+            seconds(watched)
+                .map(|(length_s, second)| value(length_s, second))
+                .sum()
         };
+        let each_second = |count: fn(&ServerSecond) -> u64| sum(&|_, second| count(second) as f64) / whole_s;
         Some(Self {
-            cpus: mean(|second| second.cpus_used),
-            switches: mean(|second| second.switches.total() as f64),
+            cpus: sum(&|length_s, second| length_s * second.cpus_used) / whole_s,
+            switches: each_second(|second| second.switches.total()),
             memory_bytes: last.pss_kib.unwrap_or(last.rss_kib) as f64 * 1024.0,
             threads: last.thread_count as f64,
             busiest_thread: threads(watched).first().map(|thread| thread.cpu),
@@ -198,10 +203,10 @@ impl Means {
             sockets: last.tcp.map(|tcp| tcp.in_use as f64),
             received_bytes: last
                 .network
-                .map(|_| mean(|second| second.network.map_or(0.0, |bytes| bytes.received_bytes as f64))),
+                .map(|_| each_second(|second| second.network.map_or(0, |bytes| bytes.received_bytes))),
             sent_bytes: last
                 .network
-                .map(|_| mean(|second| second.network.map_or(0.0, |bytes| bytes.sent_bytes as f64))),
+                .map(|_| each_second(|second| second.network.map_or(0, |bytes| bytes.sent_bytes))),
         })
     }
 }
@@ -216,30 +221,39 @@ struct ThreadMean<'a> {
 /// Those that could be looked at, the busiest first.
 fn threads(watched: &Watched) -> Vec<ThreadMean<'_>> {
     let mut sums: BTreeMap<(i32, i32), (&str, f64)> = BTreeMap::new();
-    for thread in seconds(watched).flat_map(|second| &second.threads) {
-        let sum = sums.entry((thread.pid, thread.tid)).or_default();
-        *sum = (&thread.name, sum.1 + thread.cpu_share);
+    let mut whole_s = 0.0;
+    for (length_s, second) in seconds(watched) {
+        whole_s += length_s;
+        for thread in &second.threads {
+            let sum = sums.entry((thread.pid, thread.tid)).or_default();
+            *sum = (&thread.name, sum.1 + length_s * thread.cpu_share);
+        }
     }
-    let whole = seconds(watched).count().max(1) as f64;
     let mut means: Vec<_> = sums
         .into_values()
         .map(|(name, sum)| ThreadMean {
             name,
-            cpu: sum / whole,
+            cpu: sum / whole_s,
         })
         .collect();
     means.sort_by(|a, b| b.cpu.total_cmp(&a.cpu));
     means
 }
 
-/// Those in which the server was seen.
-fn seconds(watched: &Watched) -> impl Iterator<Item = &ServerSecond> {
-    watched.seconds.iter().filter_map(|second| second.server.as_ref())
+/// Those in which the server was seen, and how long each was.
+fn seconds(watched: &Watched) -> impl Iterator<Item = (f64, &ServerSecond)> {
+    let all = watched.seconds.iter();
+    all.filter_map(|second| Some((length_s(second), second.server.as_ref()?)))
+}
+
+/// Never nought, so that what was seen of it counts.
+fn length_s(second: &WatchedSecond) -> f64 {
+    (second.to_ns.saturating_sub(second.from_ns) as f64 / 1e9).max(1e-9)
 }
 
 /// What was seen of the server, for a person: the name of each row, and what it says.
 pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
-    let (Some(means), Some(last)) = (Means::of(watched), seconds(watched).last()) else {
+    let (Some(means), Some((_, last))) = (Means::of(watched), seconds(watched).last()) else {
         return vec![("server", format!("process {}: nothing was seen", watched.pid))];
     };
     let server = format!(
@@ -281,12 +295,16 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         rows.push(("its network", says));
     }
     let of_cpu = |cpu: usize| {
-        let shares = watched.seconds.iter().flat_map(|second| &second.cpus);
-        let busy: Vec<f64> = shares
-            .filter(|share| share.cpu == cpu)
-            .map(CpuSecond::busy)
-            .collect();
-        busy.iter().sum::<f64>() / busy.len().max(1) as f64
+        let share = |second: &WatchedSecond| {
+            let share = second.cpus.iter().find(|share| share.cpu == cpu)?;
+            Some((length_s(second), share.busy()))
+        };
+        let (mut busy_s, mut whole_s) = (0.0, 0.0);
+        for (length_s, busy) in watched.seconds.iter().filter_map(share) {
+            busy_s += length_s * busy;
+            whole_s += length_s;
+        }
+        busy_s / whole_s
     };
     let cpus = watched.seconds.last().map_or(&[][..], |second| &second.cpus[..]);
     let machine: Vec<String> = cpus
@@ -309,14 +327,15 @@ pub fn json(watched: &Watched) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_load::{ThreadSecond, WatchedSecond};
-    use threadgauge_machine::{TcpSockets, Traffic};
+    use threadgauge_load::{CpuSecond, ThreadSecond};
+    use threadgauge_machine::{Switches, TcpSockets, Traffic};
 
     use super::*;
 
     #[test]
     fn what_was_seen_is_means_by_thread_and_what_it_held() {
-        let second = |cpus_used: f64, cpu_share: f64| WatchedSecond {
+        let second = |length_ms: u64, cpus_used: f64, cpu_share: f64| WatchedSecond {
+            to_ns: length_ms * 1_000_000,
             server: Some(ServerSecond {
                 cpus_used,
                 threads: vec![
@@ -334,6 +353,10 @@ mod tests {
                     },
                 ],
                 thread_count: 3,
+                switches: Switches {
+                    voluntary: 4,
+                    involuntary: 2,
+                },
                 rss_kib: 2_048,
                 descriptors: Some(12),
                 tcp: Some(TcpSockets {
@@ -356,22 +379,27 @@ mod tests {
         };
         let watched = Watched {
             pid: 7,
-            seconds: vec![second(1.0, 0.5), second(2.0, 0.9), WatchedSecond::default()],
+            // The last that was seen was half of one.
+            seconds: vec![
+                second(1_000, 1.0, 0.5),
+                second(500, 2.0, 0.9),
+                WatchedSecond::default(),
+            ],
             ..Watched::default()
         };
         let rows = rows(&watched);
         let row = |name: &str| rows.iter().find(|row| row.0 == name).map_or("", |row| &row.1);
-        assert!(row("server").starts_with("process 7: 1.50 CPUs, 3 threads; "));
+        assert!(row("server").starts_with("process 7: 1.33 CPUs, 3 threads; 8 switches a second, "));
         // The second in which nothing was seen is none.
-        assert_eq!(row("its threads"), "reactor 70 %, main 10 %");
+        assert_eq!(row("its threads"), "reactor 63 %, main 10 %");
         assert_eq!(row("its descriptors"), "12");
         assert_eq!(
             row("its network"),
-            "with all else there: 20 TCP sockets, 2.00 KiB a second in, 4.00 KiB out"
+            "with all else there: 20 TCP sockets, 2.67 KiB a second in, 5.33 KiB out"
         );
         assert_eq!(
             Means::of(&watched).and_then(|means| means.busiest_thread),
-            Some(0.7)
+            Some(0.95 / 1.5)
         );
         let nothing = Watched {
             pid: 7,

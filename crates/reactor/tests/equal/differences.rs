@@ -1,0 +1,98 @@
+//! The differences between designs that the documentation names, as this test knows them. Whatever is not among them is
+//! the same on all.
+
+use std::sync::OnceLock;
+
+use threadgauge_reactor::Totals;
+
+/// A difference, by the name that it has in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Some serve one client after the other, or as many as they have workers.
+    AtOnce,
+    /// Some keep connections apart, which cannot hear each other.
+    Apart,
+    /// Answers of steps that block come in any order where there are workers for them.
+    OrderOfSteps,
+    /// Not played: each session of these traces ends when it hears of the stop.
+    LateInput,
+    /// Not played: the time to drain is the server's.
+    DrainTime,
+    /// Not played: nothing crashes.
+    Isolation,
+    /// Each receive is a message of `echo`.
+    MessagesOfEcho,
+    /// Counters that say what a design costs.
+    Calls,
+}
+
+impl Difference {
+    const ALL: [(Self, &str); 8] = [
+        (Self::AtOnce, "at-once"),
+        (Self::Apart, "apart"),
+        (Self::OrderOfSteps, "order-of-steps"),
+        (Self::LateInput, "late-input"),
+        (Self::DrainTime, "drain-time"),
+        (Self::Isolation, "isolation"),
+        (Self::MessagesOfEcho, "messages-of-echo"),
+        (Self::Calls, "calls"),
+    ];
+}
+
+/// Counters that are compared, beside the reasons of ends.
+pub const COMPARED: [&str; 6] = [
+    "accepted",
+    "bytes_in",
+    "bytes_out",
+    "messages",
+    "deliveries",
+    "undeliverable",
+];
+
+/// The rows of the table, which is a part of the documentation: their names and what they say.
+fn rows() -> &'static [(String, String)] {
+    static ROWS: OnceLock<Vec<(String, String)>> = OnceLock::new();
+    ROWS.get_or_init(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/designs.md");
+        let document = std::fs::read_to_string(path).expect("the document of the designs");
+        let rows = document
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+        rows.map(|(name, says)| (name.to_owned(), says.to_owned()))
+            .collect()
+    })
+}
+
+fn says(difference: Difference) -> Option<&'static str> {
+    let (_, name) = Difference::ALL
+        .into_iter()
+        .find(|&(known, _)| known == difference)?;
+    let row = rows().iter().find(|(documented, _)| documented == name);
+    row.map(|(_, says)| says.as_str())
+}
+
+/// Whether the documentation names it.
+pub fn is_documented(difference: Difference) -> bool {
+    says(difference).is_some()
+}
+
+/// # Panics
+///
+/// If the documentation names others than are known here, or a counter is neither compared nor among those that differ.
+pub fn are_those_of_the_document() {
+    let names: Vec<&str> = rows().iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        Difference::ALL.map(|(_, name)| name),
+        "the table in docs/designs.md"
+    );
+    let calls = says(Difference::Calls).expect("just seen");
+    for (counter, _) in Totals::default().each() {
+        let differs = calls.contains(&format!("`{counter}`"));
+        assert_eq!(
+            differs,
+            !COMPARED.contains(&counter),
+            "{counter}, in docs/designs.md"
+        );
+    }
+}
