@@ -351,6 +351,8 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         if let Some(alarm) = self.connection.take_alarm() {
             self.alarm = alarm.and_then(from_now);
         }
+        // Before its own client is sent anything, by whomever, which could confirm it.
+        self.forward();
         if let Some(shared) = &self.shared
             && !self.scratch.outbox.is_empty()
         {
@@ -360,7 +362,6 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             self.scratch.outbox.sent(self.scratch.outbox.len());
             self.scratch.outbox.shrink();
         }
-        self.forward();
     }
 
     /// Messages to others.

@@ -213,7 +213,7 @@ const LARGEST_SPARE: usize = 256 * 1024;
 
 impl Spares {
     /// The one given last; a new one if there is none.
-    fn take(&mut self) -> Vec<u8> {
+    pub fn take(&mut self) -> Vec<u8> {
         let Some(buffer) = self.buffers.pop() else {
             return Vec::with_capacity(KEPT_BYTES);
         };
@@ -221,7 +221,8 @@ impl Spares {
         buffer
     }
 
-    fn give(&mut self, mut buffer: Vec<u8>) {
+    /// Keeps a buffer to be used again, if there is room for it.
+    pub fn give(&mut self, mut buffer: Vec<u8>) {
         let size = buffer.capacity();
         if (1..=LARGEST_SPARE).contains(&size) && self.bytes + size <= SPARE_BYTES {
             buffer.clear();

@@ -27,6 +27,8 @@ mod moves;
 mod moving;
 #[cfg(test)]
 mod moving_test;
+#[cfg(test)]
+mod order_test;
 mod peer;
 pub(crate) mod peer_table;
 mod reading;

@@ -20,23 +20,28 @@ impl<P: Protocol> ServingLoop<'_, P> {
             Ok(None) => (0, None),
             Err(errno) => (0, Some(errno)),
         };
+        // What others have said before the client said this comes first.
+        let tasks_first = reactor.tasks_first();
         let peer = self.peers.at(slot);
         let peer = peer.filter(|peer| peer.id.generation() == arrival.generation);
         if let Some(read) = peer.and_then(|peer| peer.read.as_mut()) {
             read.receiving = arrival.goes_on;
             match failure {
-                None if count > 0 => self.came(slot, &input[..count], reactor),
+                None if count > 0 => self.came(slot, &input[..count], tasks_first, reactor),
                 None => read.peer_end = PeerEnd::Came,
                 // No buffer was left, or it was to stop.
                 Some(Errno::NOBUFS | Errno::CANCELED | Errno::AGAIN | Errno::INTR) => {}
                 Some(_) => self.end(slot, CloseReason::Lost, reactor),
             }
-            self.use_arrived(slot, reactor);
+            match tasks_first {
+                true => self.queue(slot),
+                false => self.use_arrived(slot, reactor),
+            }
         }
         self.input = input;
     }
 
-    fn came(&mut self, slot: u32, bytes: &[u8], reactor: &mut Loop<P::Session>) {
+    fn came(&mut self, slot: u32, bytes: &[u8], tasks_first: bool, reactor: &mut Loop<P::Session>) {
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(read) = &mut peer.read else { return };
         self.counters.bytes_in.add(bytes.len() as u64);
@@ -49,13 +54,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if self.serving.options.wants_heard() {
             read.heard(reactor.now());
         }
-        if read.is_wanted() && read.kept.is_empty() {
+        let is_wanted = read.is_wanted();
+        if is_wanted && read.kept.is_empty() && !tasks_first {
             if read.takes_turn() {
                 self.looked_at.push(slot);
             }
             return self.call(slot, reactor, |connection, turn| connection.received(bytes, turn));
         }
-        if read.kept.is_empty() && read.receiving {
+        if !is_wanted && read.kept.is_empty() && read.receiving {
             reactor.stop_receiving(Token::new(slot), peer.id.generation());
         }
         read.kept.extend_from_slice(bytes);

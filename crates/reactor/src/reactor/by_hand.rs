@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicUsize;
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
+use super::loops::Kernel;
 use super::manager::ReactorManager;
 use super::peer::Link;
 use super::serving_loop::{Acceptors, Loop, LoopsShared, ServingLoop};
@@ -21,22 +22,38 @@ const HELD_BYTES: usize = 212_992;
 
 /// The loops of one server.
 pub(super) struct Loops<'a, P: Protocol> {
-    shared: &'a LoopsShared<P::Session>,
-    /// Each with its reactor.
-    pub all: Vec<(ServingLoop<'a, P>, Loop<P::Session>)>,
+    pub shared: &'a LoopsShared<P::Session>,
+    pub all: Vec<OneLoop<'a, P>>,
+}
+
+/// One of them, with its reactor.
+pub(super) type OneLoop<'a, P> = (ServingLoop<'a, P>, Loop<<P as Protocol>::Session>);
+
+/// One turn of a loop, which does not wait.
+pub(super) fn turn<P: Protocol>((serving, reactor): &mut OneLoop<'_, P>) {
+    reactor.again();
+    let turn = reactor.turn(&mut Vec::with_capacity(16), serving);
+    turn.expect("the kernel can wait");
 }
 
 /// Has `test` drive the loops that `manager` gives handles to.
 pub(super) fn drive<P: Protocol>(
     server: Server<P>,
     manager: ReactorManager,
+    kernel: Kernel,
     test: impl FnOnce(&mut Loops<'_, P>),
 ) {
     let stop = Stop::new().expect("a pipe");
     let bound = server.bind("127.0.0.1:0").expect("a port");
     let run = bound.run_by(&stop, |serving| {
         let reactors: Vec<_> = (0..manager.reactors())
-            .map(|index| Reactor::counting(serving.counters.clone(), index).expect("a reactor"))
+            .map(|index| {
+                let reactor = match kernel {
+                    Kernel::Epoll => Reactor::counting(serving.counters.clone(), index),
+                    Kernel::IoUring => Reactor::completing(serving.counters.clone(), index),
+                };
+                reactor.expect("a reactor")
+            })
             .collect();
         let shared = LoopsShared::new(16, manager, Acceptors::First, None, reactors.iter());
         let all = reactors.into_iter().enumerate();
@@ -78,9 +95,6 @@ impl<P: Protocol> Loops<'_, P> {
 
     /// One turn of a loop, which does not wait.
     pub fn turn(&mut self, index: usize) {
-        let (serving, reactor) = &mut self.all[index];
-        reactor.again();
-        let turn = reactor.turn(&mut Vec::with_capacity(16), serving);
-        turn.expect("the kernel can wait");
+        turn(&mut self.all[index]);
     }
 }

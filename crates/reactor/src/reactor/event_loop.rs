@@ -22,8 +22,9 @@ const EVENTS: usize = 1024;
 
 /// What a reactor calls, always on the thread that runs it. `T` is a task that other threads may post.
 ///
-/// In one turn: everything that is ready, then the tasks, then the times that have come, then
-/// [`turn_ended`](Self::turn_ended) once.
+/// In one turn: the tasks that were posted before, then everything that is ready, then the times that have come, then
+/// [`turn_ended`](Self::turn_ended) once. Tasks that are posted meanwhile wait for the next turn, unless the handler
+/// has them done before it goes on ([`Reactor::tasks_first`]).
 pub trait Handler<T> {
     /// A handle can be read.
     fn readable(&mut self, token: Token, readiness: Readiness, reactor: &mut Reactor<T>);
@@ -90,6 +91,8 @@ pub struct Reactor<T> {
     tasks: Vec<T>,
     /// The next turn does not wait.
     again: bool,
+    /// Tasks are done before the next event.
+    tasks_first: bool,
     stopped: bool,
     /// The time of this turn, once somebody has asked.
     clock: Clock,
@@ -141,6 +144,7 @@ impl<T> Reactor<T> {
             })),
             tasks: Vec::new(),
             again: false,
+            tasks_first: false,
             stopped: false,
             clock: Clock::default(),
             arrival: None,
@@ -275,6 +279,13 @@ impl<T> Reactor<T> {
         self.again = true;
     }
 
+    /// Whether tasks have been posted that are not done yet. If so they are done before the handler is called with
+    /// anything else: for one that has learned of something which may not come before them.
+    pub fn tasks_first(&mut self) -> bool {
+        self.tasks_first = self.mailbox.0.inbox.has_tasks();
+        self.tasks_first
+    }
+
     /// Has [`run`](Self::run) return at the end of this turn.
     pub fn stop(&mut self) {
         self.stopped = true;
@@ -314,20 +325,16 @@ impl<T> Reactor<T> {
         events: &mut Vec<epoll::Event>,
         handler: &mut impl Handler<T>,
     ) -> io::Result<()> {
-        let has_tasks = self.wait(events)?;
+        if self.wait(events)? {
+            self.do_tasks(handler);
+        }
         for event in events {
             self.dispatch(event, handler);
+            self.do_first(handler);
         }
         while let Some(completion) = self.next_completion() {
             self.complete(completion, handler);
-        }
-        if has_tasks {
-            let mut tasks = std::mem::take(&mut self.tasks);
-            self.mailbox.0.inbox.take(&mut tasks);
-            for task in tasks.drain(..) {
-                handler.task(task, self);
-            }
-            self.tasks = tasks;
+            self.do_first(handler);
         }
         if self.timers.next().is_some() {
             let now = self.now();
@@ -337,6 +344,22 @@ impl<T> Reactor<T> {
         }
         handler.turn_ended(self);
         Ok(())
+    }
+
+    #[inline]
+    fn do_first(&mut self, handler: &mut impl Handler<T>) {
+        if std::mem::take(&mut self.tasks_first) && self.mailbox.0.inbox.after_wait() {
+            self.do_tasks(handler);
+        }
+    }
+
+    fn do_tasks(&mut self, handler: &mut impl Handler<T>) {
+        let mut tasks = std::mem::take(&mut self.tasks);
+        self.mailbox.0.inbox.take(&mut tasks);
+        for task in tasks.drain(..) {
+            handler.task(task, self);
+        }
+        self.tasks = tasks;
     }
 
     /// Fills `events`. Whether there are tasks.
@@ -461,12 +484,23 @@ impl<T> Mailbox<T> {
     ///
     /// Tasks for a reactor that does not run any more are dropped with it.
     pub fn post(&self, tasks: impl IntoIterator<Item = T>) -> bool {
-        let must_wake = self.0.inbox.post(tasks);
+        let must_wake = self.put(tasks);
         if must_wake {
-            // It can only fail when its count is full, and then it is readable already.
-            let _ = rustix::io::write(&self.0.wake_fd, &1u64.to_ne_bytes());
+            self.wake();
         }
         must_wake
+    }
+
+    /// Hands over tasks. `true`: whoever does so has to [`wake`](Self::wake) the loop.
+    #[must_use]
+    pub(crate) fn put(&self, tasks: impl IntoIterator<Item = T>) -> bool {
+        self.0.inbox.post(tasks)
+    }
+
+    /// A system call.
+    pub(crate) fn wake(&self) {
+        // It can only fail when its count is full, and then it is readable already.
+        let _ = rustix::io::write(&self.0.wake_fd, &1u64.to_ne_bytes());
     }
 
     /// Puts down a task that can wait until the loop is woken by another: it is handled before all that is posted
@@ -554,7 +588,7 @@ mod tests {
             .register(&server, Interest::write(Token::new(2)))
             .expect("registered");
         reactor.run(&mut log).expect("run");
-        assert_eq!(log.calls, ["write 2", "first", "stop", "timer 9"]);
+        assert_eq!(log.calls, ["first", "stop", "write 2", "timer 9"]);
         assert_eq!(log.turns, 1);
     }
 

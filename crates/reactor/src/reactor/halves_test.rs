@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use super::by_hand::{Loops, drive};
+use super::loops::Kernel;
 use super::manager::ReactorManager;
 use super::peer::{HeldUpBy, WriteHalf};
 use super::tasks::MovingWriter;
@@ -20,7 +21,7 @@ fn split() -> ReactorManager {
 
 #[test]
 fn a_read_half_that_moves_while_it_is_queued_is_read_on() {
-    drive(Server::new(Http::default()), split(), |loops| {
+    drive(Server::new(Http::default()), split(), Kernel::Epoll, |loops| {
         let (id, mut client) = loops.connect(0, 1);
         // More than a receive, and all of it is there before the first: nothing comes later that would be an event.
         let refused = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 205000\r\n\r\n";
@@ -45,7 +46,7 @@ fn a_read_half_that_moves_while_it_is_queued_is_read_on() {
 
 #[test]
 fn who_waits_for_a_write_half_that_moves_once_it_is_empty_goes_on() {
-    drive(Server::new(Chat::default()), split(), |loops| {
+    drive(Server::new(Chat::default()), split(), Kernel::Epoll, |loops| {
         let (sender, _speaker) = loops.connect(0, 1);
         let (receiver, _hearer) = loops.connect(0, 1);
         let held_up = |loops: &mut Loops<'_, Chat>| {

@@ -46,6 +46,14 @@ impl<T> Inbox<T> {
         self.queue.lock().expect("nobody panics here").push(task);
     }
 
+    /// Whether tasks have come since they were asked for last. Costs a load: it is asked for each receive.
+    #[inline]
+    pub fn has_tasks(&self) -> bool {
+        // Relaxed: see `after_wait`, which the loop calls next. Of a post that has come about before this, by whatever
+        // way the loop has learned of it, an older value than its own is never read.
+        self.state.load(Ordering::Relaxed) & TASKS != 0
+    }
+
     /// The loop is about to wait. `false`: it must not, there are tasks. Either way
     /// [`after_wait`](Self::after_wait) comes next.
     pub fn before_wait(&self) -> bool {
@@ -53,7 +61,7 @@ impl<T> Inbox<T> {
         self.state.fetch_or(ASLEEP, Ordering::AcqRel) & TASKS == 0
     }
 
-    /// The loop has waited, or only looked. Whether there are tasks to [`take`](Self::take).
+    /// The loop has waited, or only looked, and does not sleep. Whether there are tasks to [`take`](Self::take).
     pub fn after_wait(&self) -> bool {
         // Nothing is lost if this sees an old value: the next `before_wait` sees the newest.
         if self.state.load(Ordering::Relaxed) == 0 {
@@ -155,12 +163,15 @@ mod model {
                 if shared.0.before_wait() {
                     shared.1.wait();
                 }
-                if shared.0.after_wait() {
+                let mut has_tasks = shared.0.after_wait();
+                while has_tasks {
                     shared.0.take(&mut tasks);
-                }
-                for (poster, task) in tasks.drain(..) {
-                    assert_eq!(task, next[poster as usize]);
-                    next[poster as usize] += 1;
+                    for (poster, task) in tasks.drain(..) {
+                        assert_eq!(task, next[poster as usize]);
+                        next[poster as usize] += 1;
+                    }
+                    // As in the midst of a turn.
+                    has_tasks = shared.0.has_tasks() && shared.0.after_wait();
                 }
             }
             for thread in threads {

@@ -90,9 +90,9 @@ pub(crate) struct ReadHalf<S> {
     pub lingering: Option<Lingering>,
     /// On a loop over io_uring: what comes is handed over.
     pub receiving: bool,
-    /// There too: what has come and is not wanted yet.
+    /// What has come and is not used yet: it is not wanted, or what others have said comes first.
     pub kept: Vec<u8>,
-    /// There too: whether the client has ended.
+    /// Whether the client has ended.
     pub peer_end: PeerEnd,
     alarm: Option<Instant>,
     opened: Option<Instant>,
@@ -101,11 +101,11 @@ pub(crate) struct ReadHalf<S> {
     timer: Option<Instant>,
 }
 
-/// How far the client's end has come on a loop over io_uring.
+/// How far the client's end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerEnd {
     Open,
-    /// It has come, and waits for what was kept.
+    /// It has come, and waits for what was kept or for what others have said.
     Came,
     /// The connection knows.
     Told,
@@ -146,9 +146,10 @@ impl<S: Session> ReadHalf<S> {
         }
     }
 
-    /// Whether there may be something to receive, and it is wanted.
+    /// Whether there is something to use, or may be something to receive, and it is wanted.
     pub fn is_ready(&self) -> bool {
-        self.readable && self.is_wanted()
+        let has_some = self.readable || !self.kept.is_empty() || self.peer_end == PeerEnd::Came;
+        has_some && self.is_wanted()
     }
 
     /// Whether what comes can be used now.

@@ -41,6 +41,9 @@ pub(crate) struct Output {
     half: WriteHalf,
     /// The session is held until half is taken.
     holds: bool,
+    /// The session has said something to others that they do not have yet: until they do, its own client is not sent
+    /// anything, which could confirm it.
+    withheld: bool,
     /// Why sending failed.
     failed: Option<CloseReason>,
     /// The session wants input.
@@ -305,11 +308,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
     /// The socket takes more again.
     pub fn writable(&self, peer: &Arc<SharedPeer<P::Session>>, context: &mut WorkerContext<'_, P::Session>) {
         let mut output = peer.output();
-        if std::mem::take(&mut output.half.blocked)
-            && !output.half.outbox.is_empty()
-            && output.half.must_flush()
-        {
-            context.dirty.push(Arc::clone(peer));
+        if std::mem::take(&mut output.half.blocked) {
+            Self::must_send(peer, &mut output, context);
         }
     }
 
@@ -330,7 +330,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         context: &mut WorkerContext<'_, P::Session>,
     ) {
         let write = &mut output.half;
-        if write.blocked || write.outbox.is_empty() || output.is_closed {
+        if write.blocked || write.outbox.is_empty() || output.is_closed || output.withheld {
             return;
         }
         let sent = loop {
@@ -505,9 +505,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 clock: &mut Clock::at(now),
             };
             call(&mut read.connection, &mut turn);
-            if !output.half.outbox.is_empty() && output.half.must_flush() {
-                context.dirty.push(Arc::clone(peer));
-            }
+            output.withheld = !context.effects.no_messages();
+            Self::must_send(peer, &mut output, context);
         }
         context
             .counters
@@ -521,6 +520,20 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         }
         if !context.effects.no_messages() {
             self.deliver(peer.id, Some(read), context);
+            let mut output = peer.output();
+            output.withheld = false;
+            Self::must_send(peer, &mut output, context);
+        }
+    }
+
+    /// Has its outbox sent by [`flush`](Self::flush), if that has to be and nobody has it to do yet.
+    fn must_send(
+        peer: &Arc<SharedPeer<P::Session>>,
+        output: &mut Output,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) {
+        if !output.withheld && !output.half.outbox.is_empty() && output.half.must_flush() {
+            context.dirty.push(Arc::clone(peer));
         }
     }
 
@@ -551,14 +564,12 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                     output.half.blocked &= !options.drops(output.half.outbox.len());
                     self.send(&receiver, &mut output, context);
                 }
-                if !output.half.outbox.is_empty() && output.half.must_flush() {
-                    context.dirty.push(Arc::clone(&receiver));
-                }
+                Self::must_send(&receiver, &mut output, context);
                 let waiting = output.half.outbox.len();
                 if waiting <= self.holds_up_above {
                     continue;
                 }
-                if options.drops(waiting) {
+                if options.drops(waiting) && !output.withheld {
                     output.failed = Some(CloseReason::Slow);
                     context.visits.push((Arc::clone(&receiver), Visit::Look));
                 } else if let Some(read) = read.as_deref_mut()

@@ -8,7 +8,7 @@ use rustix::net::{self, RecvFlags};
 
 use super::interest::{Readiness, Token};
 use super::moves::Held;
-use super::peer::{Due, Finish, HeldUpBy};
+use super::peer::{Due, Finish, HeldUpBy, PeerEnd};
 use super::serving_loop::{Interrupted, Loop, ServingLoop};
 use super::tasks::{MovingReader, Task};
 use crate::closing::{self, Discarded};
@@ -44,17 +44,28 @@ impl<P: Protocol> ServingLoop<'_, P> {
             if !read.is_ready() {
                 return self.look_for_loss(slot, reactor);
             }
+            if !read.kept.is_empty() {
+                return self.use_kept(slot, reactor);
+            }
+            if read.peer_end == PeerEnd::Came {
+                read.peer_end = PeerEnd::Told;
+                return self.call(slot, reactor, Connection::ended);
+            }
             self.counters.receives.add(1);
-            match net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty()) {
+            let received = net::recv(&peer.link.socket, &mut *self.input, RecvFlags::empty());
+            // What others have said before the client said this comes first.
+            let tasks_first = reactor.tasks_first();
+            match received {
                 Ok((0, _)) => {
                     read.readable = false;
+                    if tasks_first {
+                        read.peer_end = PeerEnd::Came;
+                        return self.queue(slot);
+                    }
                     return self.call(slot, reactor, Connection::ended);
                 }
                 Ok((count, _)) => {
                     self.counters.bytes_in.add(count as u64);
-                    if read.takes_turn() {
-                        self.looked_at.push(slot);
-                    }
                     let emptied = count < self.input.len();
                     // A short read has emptied the socket: news make a new event. But the end, once announced, is
                     // not announced again.
@@ -62,6 +73,14 @@ impl<P: Protocol> ServingLoop<'_, P> {
                     read.readable = !emptied || goes_on;
                     if self.serving.options.wants_heard() {
                         read.heard(reactor.now());
+                    }
+                    if tasks_first {
+                        read.kept = self.spares.take();
+                        read.kept.extend_from_slice(&self.input[..count]);
+                        return self.queue(slot);
+                    }
+                    if read.takes_turn() {
+                        self.looked_at.push(slot);
                     }
                     if !emptied {
                         self.queue(slot);
@@ -83,6 +102,20 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 Err(_) => return self.end(slot, CloseReason::Lost, reactor),
             }
         }
+    }
+
+    /// Uses what was kept, now that what comes before is done, and then receives on.
+    fn use_kept(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
+        let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) else {
+            return;
+        };
+        if read.takes_turn() {
+            self.looked_at.push(slot);
+        }
+        let kept = std::mem::take(&mut read.kept);
+        self.call(slot, reactor, |connection, turn| connection.received(&kept, turn));
+        self.spares.give(kept);
+        self.read_on(slot);
     }
 
     /// Whoever is not read from is not heard of either: an end that was announced may be the loss of the client.
@@ -255,6 +288,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             call(&mut read.connection, &mut turn);
             let count = batch.buffer().len() - start;
             if count > 0 {
+                self.has_said = true;
                 // Relaxed: the number says nothing of other memory; see `Link::waiting`.
                 peer.link.waiting.fetch_add(count, Relaxed);
                 batch.own(id, start);

@@ -5,9 +5,13 @@
 //! is said to anybody. Where it has the read half alone, what the session sends is collected, with all else for the
 //! loop of the write half, and posted once at the end of the turn.
 //!
-//! A turn: everything that is ready is received and used; then come tasks and times; then each outbox that has got
-//! something is sent once, and what is for other loops is posted. A session with much to do has a few milliseconds of a
-//! turn, together with all others like it, and goes on in the next.
+//! A turn: first comes what other loops have posted; then everything that is ready is received and used; then come
+//! times; then what is for other loops is posted, and each outbox that has got something is sent once. A session with
+//! much to do has a few milliseconds of a turn, together with all others like it, and goes on in the next.
+//!
+//! What has been posted to a loop is ahead of what a client says later: a loop posts before it sends anything, and does
+//! what was posted before it uses what it has received. So what a publisher was confirmed is with those who hear it
+//! before they are answered anything that they say because of it (docs/adr/0011-confirmed.md has why).
 //!
 //! How a connection ends, always in this order: the read half decides (the session closed, the client ended, a time
 //! passed, the write half reported a failure) and asks the write half to finish, for which it goes to that one's loop;
@@ -17,7 +21,7 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::balance::Watch;
 use super::event_loop::{Handler, Mailbox, Reactor};
@@ -68,6 +72,8 @@ pub(crate) struct LoopsShared<S> {
     pub mailboxes: Vec<Mailbox<Task<S>>>,
     /// Held while all are told that a write half moves.
     pub announcing: Mutex<()>,
+    /// One for each loop, which holds it while it posts what its sessions have said.
+    posting: Vec<Mutex<()>>,
     /// Emptied batches, so that a turn costs no allocation.
     pub spares: Mutex<Vec<Batch>>,
     /// Watches the loops, where connections move by their use of the CPU.
@@ -88,13 +94,19 @@ impl<S> LoopsShared<S> {
     {
         Self {
             slots: Slots::new(most_connections),
-            manager,
             acceptors,
             mailboxes: reactors.map(Reactor::mailbox).collect(),
             announcing: Mutex::default(),
+            posting: (0..manager.reactors()).map(|_| Mutex::default()).collect(),
+            manager,
             spares: Mutex::default(),
             watch,
         }
+    }
+
+    /// While it is held, a loop posts what its sessions have said.
+    pub fn posting(&self, from: usize) -> MutexGuard<'_, ()> {
+        self.posting[from].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An empty batch.
@@ -179,6 +191,10 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub looked_at: Vec<u32>,
     /// For each loop.
     pub outgoing: Vec<Outgoing<P::Session>>,
+    /// There are bytes of sessions among it.
+    pub has_said: bool,
+    /// Loops to be woken: empty, but while something is posted.
+    to_wake: Vec<usize>,
     /// Read halves that have ended, on their way to their write halves: posted after all that anybody here has said.
     pub leaving: Vec<(MovingReader<P::Session>, Finish)>,
     /// How many different messages this loop has delivered.
@@ -223,6 +239,8 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             ended: Vec::new(),
             looked_at: Vec::new(),
             outgoing: shared.mailboxes.iter().map(|_| Outgoing::new(index)).collect(),
+            has_said: false,
+            to_wake: Vec::new(),
             leaving: Vec::new(),
             delivered: 0,
             moves: Moves::default(),
@@ -333,13 +351,32 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
         self.post_all();
     }
 
+    /// Posts what sessions have said, before a client is sent something.
+    #[inline]
+    pub fn post_said(&mut self) {
+        if self.has_said {
+            self.post_all();
+        }
+    }
+
     /// Posts what was collected.
     pub fn post_all(&mut self) {
-        for (outgoing, mailbox) in self.outgoing.iter_mut().zip(&self.shared.mailboxes) {
+        self.has_said = false;
+        let mut all_have_it = None;
+        for (index, (outgoing, mailbox)) in self.outgoing.iter_mut().zip(&self.shared.mailboxes).enumerate() {
             let tasks = outgoing.sealed(|| self.shared.spare_batch());
-            if !tasks.is_empty() && mailbox.post(tasks.drain(..)) {
-                self.counters.other_calls.add(1);
+            if tasks.is_empty() {
+                continue;
             }
+            all_have_it.get_or_insert_with(|| self.shared.posting(self.index));
+            if mailbox.put(tasks.drain(..)) {
+                self.to_wake.push(index);
+            }
+        }
+        drop(all_have_it);
+        for index in self.to_wake.drain(..) {
+            self.counters.other_calls.add(1);
+            self.shared.mailboxes[index].wake();
         }
     }
 }

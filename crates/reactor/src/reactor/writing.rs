@@ -48,6 +48,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 if writer == self.index {
                     here += u64::from(self.put(self.index, sender, to, &parts, shared.as_ref()));
                 } else {
+                    self.has_said = true;
                     let outgoing = &mut self.outgoing[writer];
                     outgoing
                         .batch()
@@ -111,6 +112,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Bytes from another loop.
     pub fn put_batch(&mut self, from: usize, batch: Batch) {
+        // Until that one has posted all that belongs together.
+        drop(self.shared.posting(from));
         for (receivers, parts) in batch.entries() {
             let shared = shared_tail(receivers.len(), &parts);
             for &(to, sender) in receivers {
@@ -287,6 +290,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Sends what the sockets take.
     fn send_together(&mut self, slots: &[u32], sends: &mut JointSends) {
+        self.post_said();
         // A call costs less than a submission of one.
         if let [slot] = *slots {
             return self.send(slot);
@@ -316,6 +320,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Sends what the socket takes.
     fn send(&mut self, slot: u32) {
+        self.post_said();
         while let Some(peer) = self.peers.look_at(slot)
             && let Some(write) = peer.write.as_ref().filter(|write| write.can_send())
         {

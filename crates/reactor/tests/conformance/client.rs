@@ -167,11 +167,12 @@ impl Client {
         }
     }
 
-    /// Waits until the server has closed its socket; the kernel may still have something for the client. Something was
-    /// sent: while nobody has accepted the connection, that is unread.
-    pub fn until_closed_by_server(&self) {
+    /// Waits until the server has received all that was sent, or the connection is no more.
+    pub fn until_received(&self) {
         let [server, own] = self.ends;
-        while diag::end(server, own).is_some_and(|end| end.inode != 0 || end.unread > 0) {
+        while diag::end(own, server).is_some_and(|end| end.unsent > 0)
+            || diag::end(server, own).is_some_and(|end| end.unread > 0)
+        {
             std::thread::yield_now();
         }
     }

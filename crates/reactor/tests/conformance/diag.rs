@@ -11,15 +11,18 @@ use rustix::net::{
 const REQUEST: usize = 16 + 56;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
-/// Where `inet_diag_msg` has the peer's port, `idiag_rqueue` and `idiag_inode`, behind a header.
+/// Where `inet_diag_msg` has the peer's port, `idiag_rqueue`, `idiag_wqueue` and `idiag_inode`, behind a header.
 const PEER_PORT: std::ops::Range<usize> = 22..24;
 const UNREAD: usize = 16 + 4 + 48 + 4;
+const UNSENT: usize = UNREAD + 4;
 const INODE: usize = UNREAD + 12;
 
 /// The end of a connection.
 pub struct End {
     /// How many bytes it has not received yet.
     pub unread: u32,
+    /// How many bytes the other end has not acknowledged.
+    pub unsent: u32,
     /// By which its descriptors can be known.
     pub inode: u32,
 }
@@ -65,6 +68,7 @@ pub fn end(own: SocketAddr, peer: SocketAddr) -> Option<End> {
     let field = |at: usize| u32::from_ne_bytes(answer[at..at + 4].try_into().expect("four bytes"));
     (kind == SOCK_DIAG_BY_FAMILY && length >= INODE + 4 && !is_listener).then(|| End {
         unread: field(UNREAD),
+        unsent: field(UNSENT),
         inode: field(INODE),
     })
 }
