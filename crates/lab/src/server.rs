@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
-use threadgauge_machine::{Activity, CpuList, allowed_cpus, pin_thread, usage_children};
+use threadgauge_machine::{
+    Activity, CpuList, allowed_cpus, end_with_this_thread, pin_thread, usage_children,
+};
 use threadgauge_results::{Lack, Need};
 
 use crate::worker::CaseError;
@@ -130,7 +132,7 @@ impl Server {
     }
 
     /// Starts it on its CPUs, leaves the calling thread on those of the clients, and comes back when it listens.
-    /// Blocks for some milliseconds, and at most 20 s.
+    /// Blocks for some milliseconds, and at most 20 s. It ends with the calling thread at the latest.
     ///
     /// # Errors
     ///
@@ -144,6 +146,8 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(broken)?)
             .stderr(output);
+        // A worker that is killed takes it along.
+        end_with_this_thread(&mut command);
         // A child begins where its parent's thread may run.
         let pin = |cpus| pin_thread(cpus).map_err(|e| CaseError::failed("pinning a server", e));
         pin(&cpus.server)?;

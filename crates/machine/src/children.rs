@@ -8,7 +8,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use crate::sys;
 
 /// A process that cannot die (waiting in the kernel for a dead disk) must not hang its reaper.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,6 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn become_subreaper() -> io::Result<()> {
     // Any process id but "none" means yes.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(io::Error::from)
+}
+
+/// Has what `command` starts end with the calling thread, whatever ends that: it is sent SIGTERM, so that it can end
+/// what it has started itself. A thread that starts it must stay for as long as it is wanted.
+pub fn end_with_this_thread(command: &mut Command) {
+    sys::end_with_thread(command);
 }
 
 /// The process ids of everything below this process, zombies too, in no particular order.

@@ -45,7 +45,7 @@ pub use activity::{Activity, ActivityError, TcpSockets, ThreadActivity, Traffic}
 pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
 pub use burner::Burner;
 pub use cgroup::{Cgroup, parse_cfs_quota, parse_cpu_max, parse_cpu_stat};
-pub use children::{become_subreaper, descendants, kill_descendants};
+pub use children::{become_subreaper, descendants, end_with_this_thread, kill_descendants};
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Advice, Doctor, Severity, examine};
 pub use error::MachineError;

@@ -3,10 +3,15 @@
 //! Architecture invariant: this is the only module of the crate with `unsafe`.
 #![allow(unsafe_code)]
 
-use libc::c_long;
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use libc::c_long;
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// Whose use of resources is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +38,22 @@ pub(crate) fn rusage(who: Who) -> libc::rusage {
     // SAFETY: rusage is plain integers, for which the zeroes it was filled with are valid, and so is
     // whatever the kernel wrote over them.
     unsafe { usage.assume_init() }
+}
+
+/// Has what `command` starts be sent SIGTERM when the thread that starts it ends.
+pub(crate) fn end_with_thread(command: &mut Command) {
+    let parent = getpid();
+    let ask = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // It may have ended before the kernel knew what to do then.
+        match getppid() == Some(parent) {
+            true => Ok(()),
+            false => Err(Errno::SRCH.into()),
+        }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and looks at its own copy of a number; its
+    // errors are numbers too, so nothing is allocated, locked or shared.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// The C library's own version, such as `2.36`; `None` where it is not the GNU one.

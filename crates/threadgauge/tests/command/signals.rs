@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::serve::served;
-use super::{results, send_signal, text, tiny};
+use super::{children, results, send_signal, text, tiny};
 
 /// How long a server may take to answer.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -238,6 +238,39 @@ fn a_parent_that_ignored_the_ends_of_children_and_requests_to_end_fails_no_case(
     client.read_exact(&mut [0; 6]).unwrap();
     drop(client);
     assert_eq!(started.end(&[], "-TERM"), Some(0));
+}
+
+#[test]
+fn a_run_that_is_killed_takes_the_server_of_its_case_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = [
+        "run",
+        "server-designs",
+        "--only",
+        "design=reactor",
+        "--rounds",
+        "1000",
+    ];
+    let (mut started, _) = Started::until(ignoring("HUP", dir.path(), &run), ": round 1");
+    let own = started.child.id().to_string();
+    let program = |pid: &str| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let by = Instant::now() + DEADLINE;
+    let server = loop {
+        let below = children(&children(std::slice::from_ref(&own)));
+        let mut servers = below.into_iter();
+        let is_server = |pid: &String| program(pid).windows(7).any(|part| part == b"\0serve\0");
+        if let Some(server) = servers.find(is_server) {
+            break server;
+        }
+        assert!(Instant::now() < by, "no case has a server");
+    };
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+    // A dead one that nobody waits for has no words any more.
+    while !program(&server).is_empty() {
+        assert!(Instant::now() < by, "the server is left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
