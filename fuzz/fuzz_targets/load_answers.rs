@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use threadgauge_load::CodecError;
-use threadgauge_load::exchange::{Answer, Bytes, Echo, Exchange, Http, HttpRequest};
+use threadgauge_load::exchange::{Answer, Bytes, Echo, Exchange, Http, HttpRequest, Numbered};
 
 /// The answers to requests 0, 1, …, of bytes that come in pieces; then the server ends the connection.
 fn answers<'a, E: Exchange>(
@@ -50,7 +50,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let length = usize::from(*length).max(1);
     let get = HttpRequest::get("here", "/");
-    match which % 4 {
+    match which % 6 {
         0 => held_to_it(|| Echo::new(7), bytes, length),
         1 => held_to_it(|| Bytes::kept(40), bytes, length),
         2 => {
@@ -58,6 +58,11 @@ fuzz_target!(|input: &[u8]| {
             let head = HttpRequest { method, ..get };
             held_to_it(|| Http::new(&head), bytes, length);
         }
+        3 => {
+            let close = HttpRequest { close: true, ..get };
+            held_to_it(|| Http::new(&close), bytes, length);
+        }
+        4 => held_to_it(|| Numbered::new(5, 0, 1), bytes, length),
         _ => held_to_it(|| Http::new(&get), bytes, length),
     }
 });

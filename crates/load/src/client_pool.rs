@@ -301,6 +301,12 @@ impl ClientPool {
         &self.buffer[..received]
     }
 
+    /// The connections of which something has come that is not used yet, each with that.
+    pub fn unused(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let all = self.unused.iter().map(Vec::as_slice).enumerate();
+        all.filter(|(_, unused)| !unused.is_empty())
+    }
+
     /// Bytes that sockets have not taken yet.
     pub fn unsent_bytes(&self) -> usize {
         self.speakers

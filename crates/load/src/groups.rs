@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::faults::{FaultKind, Faults};
 use crate::latency::Latency;
 use crate::proof::{BUSIEST, InvalidRun, LEAST_PACE};
-use crate::record::{Record, Recorder, Watch};
+use crate::record::{Failure, Record, Recorder, Watch};
 use crate::sizes::Sizes;
 use crate::speakers::{Bounds, Speakers, Think};
 
@@ -264,11 +264,19 @@ impl Groups {
         let ended = self.speak_all(load, start_ns, ramp, most, &mut keeping);
         keeping.ends();
         let ended = ended.and_then(|ended| match ended {
-            Ended::All => self.hear_out(&mut keeping),
-            Ended::Early => Ok(()),
+            Ended::All => self.hear_out(&mut keeping).map(|()| ended),
+            Ended::Early => Ok(ended),
         });
         match ended {
-            Ok(()) => {}
+            // All has come: what is no whole message is none that anybody waits for.
+            Ok(Ended::All) if !self.listens_on.is_zero() => {
+                for (_, bytes) in self.pool.unused() {
+                    let failures = &mut recorder.record.failures;
+                    failures.quote(Failure::Unasked, CodecError::unasked(bytes));
+                    recorder.faults(Failure::Unasked);
+                }
+            }
+            Ok(_) => {}
             Err(error @ LoadError::Wait(_)) => return Err(error),
             Err(error) => {
                 let kind = error.kind();

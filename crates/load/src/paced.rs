@@ -27,6 +27,9 @@ const READ_EVERY_NS: u64 = 20_000_000;
 const LOOK_EVERY_NS: u64 = 200_000_000;
 /// After a connection that failed, until the next is tried.
 const PAUSE_NS: u64 = 100_000_000;
+/// Looks at connections between two at whether to go on: where they take longer than until the next is due, there is
+/// always one.
+const LOOKS_AT_ONCE: usize = 1024;
 /// Between the first connections, so that they do not all come at once.
 const APART_NS: u64 = 200_000;
 /// The longest sleep without a look at whether to go on.
@@ -128,10 +131,13 @@ impl<E: Exchange> Paced<E> {
         loop {
             let mut now_ns = monotonic_ns();
             recorder.turns(now_ns);
-            while let Some(&Reverse((at_ns, connection))) = due.peek()
-                && at_ns <= now_ns
-                && now_ns < end_ns
-            {
+            for _ in 0..LOOKS_AT_ONCE {
+                let Some(&Reverse((at_ns, connection))) = due.peek() else {
+                    break;
+                };
+                if at_ns > now_ns || now_ns >= end_ns {
+                    break;
+                }
                 due.pop();
                 let at_ns = match self.look(connection, now_ns, bound, &mut recorder) {
                     Next::At(at_ns) => at_ns,

@@ -149,32 +149,22 @@ fn who_sends_without_end_leaves_others_their_turn() {
     thread::scope(|scope| {
         scope.spawn(|| floods(&peers[0]));
         scope.spawn(|| floods(&peers[1]));
-        let mut flooded = 0;
-        // They may come to a CPU later than the third.
-        while flooded == 0 {
-            let mut hear = |_: usize, bytes: &[u8]| {
-                flooded += bytes.len();
-                Ok(bytes.len())
-            };
-            assert!(pool.hear(PATIENCE, &mut hear).unwrap() > 0, "nobody floods");
-        }
-        pool.take_received_bytes();
-        for turn in 0..60 {
-            (&peers[2]).write_all(b"word").unwrap();
-            let mut heard = 0;
-            let deadline = Instant::now() + PATIENCE;
-            while heard < 4 {
-                assert!(Instant::now() < deadline, "{turn}: the third is not heard");
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = [0; 3];
+        // Both flood before the third says anything.
+        for words in 0..60 {
+            let enough = |heard: &[usize; 3]| heard[0] > 0 && heard[1] > 0 && heard[2] == 4 * words;
+            while !enough(&heard) {
+                assert!(Instant::now() < deadline, "{words} words: {heard:?}");
                 pool.hear(PATIENCE, |connection, bytes| {
-                    if connection == 2 {
-                        heard += bytes.len();
-                    }
+                    heard[connection] += bytes.len();
                     Ok(bytes.len())
                 })
                 .unwrap();
-                let counted = pool.take_received_bytes();
-                assert!(counted <= MOST_TURN_BYTES + (MOST_READS * BUFFER_BYTES) as u64);
+                let turn = pool.take_received_bytes();
+                assert!(turn <= MOST_TURN_BYTES + (MOST_READS * BUFFER_BYTES) as u64);
             }
+            (&peers[2]).write_all(b"word").unwrap();
         }
         drop(pool);
     });

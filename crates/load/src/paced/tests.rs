@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Instant;
 
 use super::*;
-use crate::exchange::Bytes;
+use crate::exchange::{Bytes, Echo};
 use crate::testing::{PATIENCE, Until, serve};
 
 fn clients(target: SocketAddr, connections: usize, timeout: Duration) -> Clients {
@@ -151,7 +152,7 @@ fn asks(paced: &mut Paced<Bytes>, now_ns: u64, bound: &Bound, recorder: &mut Rec
     let stream = paced.clients[0].stream.as_ref().unwrap();
     while stream.peek(&mut [0; 2_000]).ok() != Some(1_000) {
         assert!(Instant::now() < deadline, "no answer comes");
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -277,6 +278,30 @@ fn a_slow_sender_never_sends_its_last_byte() {
         "{:?}",
         record.failures
     );
+}
+
+/// Whoever has something to do without a pause is asked whether to go on all the same.
+#[test]
+fn who_is_always_due_hears_that_the_run_ends() {
+    let at = serve(|stream| {
+        // Takes nothing.
+        thread::sleep(PATIENCE);
+        drop(stream);
+    });
+    let (done, ended) = channel();
+    thread::spawn(move || {
+        let every = Duration::from_nanos(1);
+        let kind = ClientKind::SlowSender { every };
+        let mut paced = Paced::new(Echo::new(64 << 20), kind, clients(at, 1, PATIENCE), 1);
+        let mut looks = 0;
+        let mut until = Until::new(move || {
+            looks += 1;
+            looks > 20
+        });
+        let record = paced.run(Ramp::hold(10 * PATIENCE), u64::MAX, &mut until);
+        let _ = done.send(record.interrupted);
+    });
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(true), "the run does not end");
 }
 
 #[test]

@@ -193,6 +193,48 @@ fn a_server_that_wants_answers_without_end_is_a_fault_of_its_connection() {
 }
 
 #[test]
+fn what_is_no_whole_message_when_all_has_come_is_a_fault() {
+    let at = server(|mut client, _| {
+        let mut input = BufReader::new(client.try_clone().unwrap());
+        let mut line = String::new();
+        while input.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            let said = match &line[..4] {
+                "PING" => &b"INFO {}\r\nPONG\r\n"[..],
+                // With its own message a member has the beginning of another.
+                "PUB " => b"MSG g0 1 6",
+                _ => b"",
+            };
+            if line.starts_with("PUB ") {
+                let mut payload = [0; 66];
+                input.read_exact(&mut payload).unwrap();
+                let whole = [b"MSG g0 1 64\r\n", &payload[..], said].concat();
+                let _ = client.write_all(&whole);
+            } else {
+                let _ = client.write_all(said);
+            }
+            line.clear();
+        }
+    });
+    let plan = Plan {
+        connections: 1,
+        group_size: 1,
+        payload_bytes: 64.into(),
+        patience: PATIENCE,
+    };
+    let load = Load::Closed {
+        outstanding: NonZeroUsize::MIN,
+    };
+    let mut groups = Groups::connect(at, &Nats::ECHOING, plan).unwrap();
+    groups.listen_on(Duration::from_millis(1));
+    let record = groups.run(load, PATIENCE, 1, &mut ()).unwrap();
+    assert_eq!(
+        (record.answered, record.failures.of(Failure::Unasked)),
+        (1, 1),
+        "{record:?}"
+    );
+}
+
+#[test]
 fn an_answer_to_a_greeting_that_nobody_sent_is_a_fault() {
     let at = greets(|client, _| flood(client, b"", b"PONG\r\n"));
     for record in groups_end("pongs", &Nats::ALIKE, at) {

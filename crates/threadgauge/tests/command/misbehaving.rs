@@ -2,15 +2,16 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::serve::served;
-use super::{refused, send_signal, text};
+use super::{refused, text};
 
 /// A server that does this with each connection: its address.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
@@ -34,6 +35,32 @@ fn load(arguments: &[&str]) -> Output {
 /// The results of a load that failed, or not.
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+}
+
+/// The results of a load that Ctrl-C ends, once it has said this.
+fn interrupted(mut child: Child, once: &'static str) -> Value {
+    let pid = child.id().to_string();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = said.map_while(Result::ok);
+        let _ = tell.send(said.any(|line| line.contains(once)).then_some(Vec::new()));
+        said.for_each(drop);
+        let _ = tell.send(child.wait_with_output().ok().map(|output| output.stdout));
+    });
+    let kill = |signal: &str| Command::new("kill").args([signal, &pid]).status().unwrap();
+    let next = |what: &str| {
+        told.recv_timeout(Duration::from_secs(120))
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| {
+                kill("-KILL");
+                panic!("{what}")
+            })
+    };
+    next("it does not go on");
+    kill("-INT");
+    serde_json::from_slice(&next("it is deaf to Ctrl-C")).unwrap()
 }
 
 #[test]
@@ -108,16 +135,35 @@ fn an_answer_without_end_is_ended_by_the_duration_and_by_ctrl_c() {
 
     let dir = tempfile::tempdir().unwrap();
     let all = [&["load", "--watch", "none"][..], &once, &["-d", "1h"]].concat();
-    let mut child = super::piped(dir.path(), &all);
-    let said = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut said = said.map(Result::unwrap);
-    // A second of it is over.
-    assert!(said.any(|line| line.contains("2 connections")));
-    assert!(said.next().is_some());
-    send_signal(&child, "-INT");
-    said.for_each(drop);
-    let document = json(&child.wait_with_output().unwrap());
+    let child = super::piped(dir.path(), &all);
+    let document = interrupted(child, " 1 s ");
     assert_eq!(document["interrupted"], true, "{document:#}");
+}
+
+#[test]
+fn connections_that_fail_as_fast_as_they_are_tried_do_not_make_it_deaf() {
+    let at = server(|client| drop((&client).read_to_end(&mut Vec::new())));
+    let dir = tempfile::tempdir().unwrap();
+    let once = [
+        "ulimit -n 40; exec",
+        env!("CARGO_BIN_EXE_threadgauge"),
+        "load bytes --close --watch none --go-on -c 1000 --rate 1e8 -d 1h --json --target",
+        &at,
+    ];
+    let mut shell = Command::new("sh");
+    let shell = shell.arg("-c").arg(once.join(" ")).current_dir(dir.path());
+    let child = shell
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let document = interrupted(child, " 1 s ");
+    assert_eq!(document["interrupted"], true, "{document:#}");
+    let failures = &document["runs"][0]["failures"];
+    assert!(
+        failures["no_connection"]["count"].as_u64().unwrap() > 0,
+        "{failures:#}"
+    );
 }
 
 #[test]
