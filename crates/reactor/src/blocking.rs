@@ -31,6 +31,7 @@ use crate::serving::Serving;
 use crate::shutdown::{Phase, ShutdownSignal};
 use crate::stop::{poll_once, timespec};
 use crate::throttle::Throttle;
+use crate::unacknowledged::unacknowledged;
 use crate::wake_fd::WakeFd;
 
 /// What a thread needs to serve connections one after the other.
@@ -209,6 +210,8 @@ enum Due {
     Alarm,
     /// What was received is used though others hold it up.
     Turn,
+    /// The client may have taken nothing for too long.
+    Look,
     End(CloseReason),
 }
 
@@ -250,7 +253,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             Some(shared) => shared.table.waiting(self.connection.id()),
             None => OutboxState {
                 bytes: self.scratch.outbox.len(),
-                stuck_since: self.scratch.outbox.stuck_since(),
+                look_at: self.scratch.outbox.look_at(self.options.write_timeout),
                 slow: false,
             },
         }
@@ -468,7 +471,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         let mut interest = PollFlags::empty();
         interest.set(PollFlags::IN, reads);
         interest.set(PollFlags::OUT, waiting.bytes > 0);
-        let timeout = self.nearest(waiting.stuck_since).map(|(at, _)| at);
+        let timeout = self.nearest(waiting.look_at).map(|(at, _)| at);
         let client = self.wait_for(interest, timeout);
         let useless = PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP;
         if client.intersects(useless) && !reads {
@@ -476,14 +479,17 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         } else if reads && !client.is_empty() && client != PollFlags::OUT {
             self.receive(RecvFlags::DONTWAIT);
         }
-        if let Some((at, what)) = self.nearest(waiting.stuck_since)
+        if let Some((at, what)) = self.nearest(waiting.look_at)
             && at <= Instant::now()
         {
             match what {
-                // Unless it takes something now, or has from others.
-                Due::End(CloseReason::WriteTimeout)
-                    if (client.contains(PollFlags::OUT) && self.send())
-                        || self.waiting().stuck_since != waiting.stuck_since => {}
+                // Unless it takes something now.
+                Due::Look if client.contains(PollFlags::OUT) && self.send() => {}
+                Due::Look => {
+                    if self.is_overdue() {
+                        self.connection.end(CloseReason::WriteTimeout);
+                    }
+                }
                 Due::Alarm => {
                     self.alarm = None;
                     self.call(Connection::alarm);
@@ -494,6 +500,18 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
                     }
                 }
                 Due::End(reason) => self.connection.end(reason),
+            }
+        }
+    }
+
+    /// Whether the client has taken nothing for too long, now that it is to be looked at.
+    fn is_overdue(&mut self) -> bool {
+        let (now, limit) = (Instant::now(), self.options.write_timeout);
+        match &self.shared {
+            Some(shared) => shared.table.is_overdue(self.connection.id(), now, self.counters),
+            None => {
+                let left = || unacknowledged(self.socket, self.counters);
+                self.scratch.outbox.is_overdue(now, limit, left)
             }
         }
     }
@@ -535,15 +553,14 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         fds[0].revents()
     }
 
-    /// The next time at which something happens. The client takes nothing since `stuck_since`, if it is so.
-    fn nearest(&self, stuck_since: Option<Instant>) -> Option<(Instant, Due)> {
+    /// The next time at which something happens. `look_at`: when the client is to be looked at, if it takes nothing.
+    fn nearest(&self, look_at: Option<Instant>) -> Option<(Instant, Due)> {
         let throttle = self.shared.as_ref().and_then(|shared| shared.throttle.until());
-        let stuck_until = stuck_since.map(|since| since + self.options.write_timeout);
         let new_until = self.new_until.filter(|_| self.connection.ending().is_none());
         let times = [
             (self.alarm, Due::Alarm),
             (throttle, Due::Turn),
-            (stuck_until, Due::End(CloseReason::WriteTimeout)),
+            (look_at, Due::Look),
             (self.silent_until, Due::End(CloseReason::Idle)),
             (new_until, Due::End(CloseReason::Handshake)),
         ];

@@ -36,6 +36,7 @@ mod sync;
 pub mod testing;
 mod throttle;
 mod trace;
+mod unacknowledged;
 mod waiting;
 mod wake_fd;
 

@@ -187,7 +187,7 @@ pub(crate) struct Options {
     pub idle: Option<Duration>,
     /// How long its first whole message may take.
     pub handshake: Option<Duration>,
-    /// How long a client may take nothing of what waits for it.
+    /// How long a client may take nothing of what waits for it: see [`Outbox`](crate::outbox::Outbox).
     pub write_timeout: Duration,
     /// How long connections may go on after the stop.
     pub drain: Duration,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An emptied outbox with more room than this gives its memory back, so that an idle connection holds little.
 const KEPT_BYTES: usize = 4 * 1024;
@@ -17,9 +17,24 @@ pub(crate) struct Outbox {
     sent: usize,
     /// What others wait for too, between the bytes; none mostly.
     shared: Option<Box<Shared>>,
-    /// Since when the client takes nothing of what waits, once that was noted.
-    stuck_since: Option<Instant>,
+    /// Set while the socket takes nothing more of what waits, once that was noted.
+    stuck: Option<Stuck>,
 }
+
+/// How long a client has taken nothing. The socket taking more would show that it does, but that comes late: a kernel
+/// lets a third of what it may hold become free first, megabytes perhaps, and one who reads slowly needs minutes for
+/// that. So it is looked how much the client's kernel has acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    /// Since when it has taken nothing, as far as was seen.
+    since: Instant,
+    /// When that was looked at last, and how much was not acknowledged.
+    looked: Option<(Instant, usize)>,
+}
+
+/// How often it is looked in the time that a client may take nothing. At the first look nothing is known of before:
+/// what the kernels exchange when the socket has just become full is no reading.
+const LOOKS: u32 = 8;
 
 /// Pieces that were not copied, in order. None is empty.
 #[derive(Debug, Default)]
@@ -134,7 +149,7 @@ impl Outbox {
     /// If fewer are waiting.
     pub fn sent(&mut self, count: usize) {
         assert!(count <= self.len(), "sent {count} of {} bytes", self.len());
-        self.stuck_since = None;
+        self.stuck = None;
         self.sent += match &mut self.shared {
             None => count,
             Some(shared) => shared.sent(count, self.sent),
@@ -156,14 +171,42 @@ impl Outbox {
     /// Notes when the client was offered what waits, and has not taken all of it: `now` is asked for if it took
     /// anything since this was called last.
     pub fn offered(&mut self, now: impl FnOnce() -> Instant) {
-        if self.stuck_since.is_none() && !self.is_empty() {
-            self.stuck_since = Some(now());
+        if self.stuck.is_none() && !self.is_empty() {
+            self.stuck = Some(Stuck {
+                since: now(),
+                looked: None,
+            });
         }
     }
 
-    /// Since when the client has taken nothing, as was noted.
-    pub fn stuck_since(&self) -> Option<Instant> {
-        self.stuck_since
+    /// When to ask whether the client [is overdue](Self::is_overdue), where it may take nothing for `limit`; never if
+    /// it takes what waits.
+    pub fn look_at(&self, limit: Duration) -> Option<Instant> {
+        let Stuck { since, looked } = self.stuck?;
+        let looked = looked.map_or(since, |(looked, _)| looked);
+        Some((looked + limit / LOOKS).min(since + limit))
+    }
+
+    /// Whether the client has taken nothing for `limit`. If it is time to look, `unacknowledged` says how many bytes of
+    /// those that its socket took are not with it.
+    pub fn is_overdue(
+        &mut self,
+        now: Instant,
+        limit: Duration,
+        unacknowledged: impl FnOnce() -> Option<usize>,
+    ) -> bool {
+        if self.look_at(limit).is_none_or(|at| now < at) {
+            return false;
+        }
+        let Some(stuck) = &mut self.stuck else {
+            return false;
+        };
+        let left = unacknowledged().unwrap_or(usize::MAX);
+        if stuck.looked.is_some_and(|(_, before)| left < before) {
+            stuck.since = now;
+        }
+        stuck.looked = Some((now, left));
+        now >= stuck.since + limit
     }
 
     /// Gives memory back if it has much of it and nothing waits: for those without spares.
@@ -234,8 +277,6 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -276,24 +317,67 @@ mod tests {
         }
     }
 
+    const LIMIT: Duration = Duration::from_secs(80);
+
     #[test]
-    fn the_client_is_stuck_since_it_took_something_last() {
+    fn the_client_is_stuck_since_its_socket_took_something_last() {
         let (mut outbox, start) = (Outbox::default(), Instant::now());
-        let at = |seconds| move || start + Duration::from_secs(seconds);
-        outbox.offered(at(0));
-        assert_eq!(outbox.stuck_since(), None, "nothing waits");
+        let at = |seconds| start + Duration::from_secs(seconds);
+        outbox.offered(|| at(0));
+        assert_eq!(outbox.look_at(LIMIT), None, "nothing waits");
         outbox.buffer().extend_from_slice(b"hello");
-        outbox.offered(at(1));
-        outbox.offered(at(2));
-        assert_eq!(outbox.stuck_since(), Some(at(1)()));
+        outbox.offered(|| at(1));
+        outbox.offered(|| at(2));
+        assert_eq!(outbox.look_at(LIMIT), Some(at(11)));
         outbox.sent(3);
-        assert_eq!(outbox.stuck_since(), None);
-        outbox.offered(at(3));
+        assert_eq!(outbox.look_at(LIMIT), None);
+        outbox.offered(|| at(3));
         outbox.buffer().extend_from_slice(b"more");
-        outbox.offered(at(4));
-        assert_eq!(outbox.stuck_since(), Some(at(3)()));
+        outbox.offered(|| at(4));
+        assert_eq!(outbox.look_at(LIMIT), Some(at(13)));
         outbox.sent(6);
-        assert_eq!(outbox.stuck_since(), None);
+        assert_eq!(outbox.look_at(LIMIT), None);
+    }
+
+    /// When a client is found to be overdue whose kernel has not acknowledged so much at each look.
+    fn overdue_after(mut left: impl FnMut(Duration) -> Option<usize>) -> Duration {
+        let (mut outbox, start) = (Outbox::default(), Instant::now());
+        outbox.buffer().extend_from_slice(b"hello");
+        outbox.offered(|| start);
+        while let Some(now) = outbox.look_at(LIMIT) {
+            let early = outbox.is_overdue(now - Duration::from_nanos(1), LIMIT, || {
+                unreachable!("it is early")
+            });
+            let passed = now - start;
+            if early || outbox.is_overdue(now, LIMIT, || left(passed)) || passed > 100 * LIMIT {
+                return passed;
+            }
+        }
+        unreachable!("it takes nothing")
+    }
+
+    #[test]
+    fn who_reads_nothing_is_overdue_at_the_stated_time() {
+        assert_eq!(overdue_after(|_| Some(1_000_000)), LIMIT);
+        assert_eq!(overdue_after(|_| None), LIMIT, "nobody says how much");
+        // What the kernels exchange at the beginning.
+        assert_eq!(
+            overdue_after(|passed| Some(if passed < LIMIT / LOOKS { 2 } else { 1 })),
+            LIMIT
+        );
+    }
+
+    #[test]
+    fn who_reads_slowly_is_overdue_once_it_stops() {
+        // A step in three quarters of the time.
+        let step = LIMIT * 3 / 4;
+        let steps = |passed: Duration| passed.as_secs() / step.as_secs();
+        assert!(overdue_after(|passed| Some(1_000 - steps(passed) as usize)) > 100 * LIMIT);
+        let stopped = overdue_after(|passed| Some(1_000 - steps(passed).min(20) as usize));
+        assert!(
+            (20 * step + LIMIT..=20 * step + LIMIT + LIMIT / LOOKS).contains(&stopped),
+            "{stopped:?}"
+        );
     }
 
     #[test]

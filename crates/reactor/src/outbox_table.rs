@@ -18,6 +18,7 @@ use crate::id::ConnectionId;
 use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::protocol::Effects;
+use crate::unacknowledged::unacknowledged;
 use crate::wake_fd::WakeFd;
 
 /// The outboxes of a server's connections, by slot.
@@ -48,8 +49,8 @@ struct Entry {
 pub(crate) struct OutboxState {
     /// Bytes.
     pub bytes: usize,
-    /// Since when the client takes nothing of them, if it was offered them.
-    pub stuck_since: Option<Instant>,
+    /// When to look at the client, if it was offered them and does not take them.
+    pub look_at: Option<Instant>,
     /// The connection shall be closed as too slow.
     pub slow: bool,
 }
@@ -94,9 +95,17 @@ impl OutboxTable {
             .as_ref()
             .map_or_else(OutboxState::default, |entry| OutboxState {
                 bytes: entry.outbox.len(),
-                stuck_since: entry.outbox.stuck_since(),
+                look_at: entry.outbox.look_at(self.options.write_timeout),
                 slow: entry.slow,
             })
+    }
+
+    /// Whether a connection's client has taken nothing for too long: see [`Outbox::is_overdue`].
+    pub fn is_overdue(&self, id: ConnectionId, now: Instant, counters: &Counters) -> bool {
+        self.lock(id).as_mut().is_some_and(|entry| {
+            let left = || unacknowledged(&entry.socket, counters);
+            entry.outbox.is_overdue(now, self.options.write_timeout, left)
+        })
     }
 
     /// The bytes that wait for each client for which any do.

@@ -144,7 +144,9 @@ impl<P: Protocol> Server<P> {
     }
 
     /// Closes a connection whose client has taken nothing for so long of what waits for it, 10 s by default; what waits
-    /// is dropped.
+    /// is dropped. A byte that the client's kernel has acknowledged is taken: so one who reads slowly is waited for,
+    /// however slowly that is, as long as its kernel acknowledges something in seven eighths of this time (it does so
+    /// in steps, of some 100 KB where it has much room). One who stops reading is closed an eighth later at most.
     #[must_use]
     pub fn write_timeout(mut self, limit: Duration) -> Self {
         self.options.write_timeout = measurable(limit);

@@ -296,7 +296,7 @@ pub(crate) struct WriteHalf {
     pub watched: bool,
     /// When all is sent, it ends.
     pub finish: bool,
-    /// A timer is set that goes off no later than the client has taken nothing for too long.
+    /// A timer is set that goes off no later than the client is to be looked at.
     timed: bool,
     /// Senders that wait until half is taken: their loop and their name.
     pub waiters: Vec<(usize, ConnectionId)>,
@@ -308,9 +308,9 @@ impl WriteHalf {
         !self.blocked && !self.outbox.is_empty()
     }
 
-    /// The time to set a timer for, unless one is set: when the client will have taken nothing for too long.
+    /// The time to set a timer for, unless one is set: when to look whether the client has taken nothing for too long.
     pub fn timer_to_set(&mut self, options: &Options) -> Option<Instant> {
-        let at = self.stuck_until(options)?;
+        let at = self.look_at(options)?;
         (!std::mem::replace(&mut self.timed, true)).then_some(at)
     }
 
@@ -320,16 +320,22 @@ impl WriteHalf {
     }
 
     /// The timer has gone off, perhaps earlier than is wanted now, and none is set any more. Whether the client has
-    /// taken nothing for too long.
-    pub fn is_overdue(&mut self, now: Instant, options: &Options) -> bool {
+    /// taken nothing for too long: see [`Outbox::is_overdue`].
+    pub fn is_overdue(
+        &mut self,
+        now: Instant,
+        options: &Options,
+        unacknowledged: impl FnOnce() -> Option<usize>,
+    ) -> bool {
         self.timed = false;
-        self.stuck_until(options).is_some_and(|at| at <= now)
+        self.blocked && self.outbox.is_overdue(now, options.write_timeout, unacknowledged)
     }
 
-    /// When the client will have taken nothing for too long, unless the socket takes more now.
-    fn stuck_until(&self, options: &Options) -> Option<Instant> {
-        let since = self.outbox.stuck_since().filter(|_| self.blocked)?;
-        Some(since + options.write_timeout)
+    /// When to look at the client, unless the socket takes more now.
+    fn look_at(&self, options: &Options) -> Option<Instant> {
+        self.outbox
+            .look_at(options.write_timeout)
+            .filter(|_| self.blocked)
     }
 
     /// It has got something. `true`: it must be put into the list of those to be flushed.

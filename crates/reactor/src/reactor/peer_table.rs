@@ -24,6 +24,7 @@ use crate::id::ConnectionId;
 use crate::protocol::{Effects, Job, Protocol};
 use crate::serving::Serving;
 use crate::slice::Slice;
+use crate::unacknowledged::unacknowledged;
 
 /// A connection.
 #[derive(Debug)]
@@ -285,7 +286,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 read.hold_up(HeldUpBy::Receiver, -1);
                 read.looked_at(now);
             }
-            Visit::Timer if peer.output().half.is_overdue(now, &self.serving.options) => {
+            Visit::Timer if self.is_overdue(peer, now, context) => {
                 read.connection.end(CloseReason::WriteTimeout);
             }
             Visit::Timer => match read.due(now, &self.serving.options) {
@@ -303,6 +304,17 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             Visit::DrainOver => read.connection.end(CloseReason::DrainTime),
         }
         self.after(peer, &mut session, context, now);
+    }
+
+    /// Whether the client has taken nothing for too long.
+    fn is_overdue(
+        &self,
+        peer: &SharedPeer<P::Session>,
+        now: Instant,
+        context: &WorkerContext<'_, P::Session>,
+    ) -> bool {
+        let left = || unacknowledged(&peer.socket, context.counters);
+        peer.output().half.is_overdue(now, &self.serving.options, left)
     }
 
     /// The socket takes more again.

@@ -17,6 +17,7 @@ use crate::contain::contain;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::protocol::Protocol;
+use crate::unacknowledged::unacknowledged;
 
 impl<P: Protocol> ServingLoop<'_, P> {
     /// Something can be received, or has ended.
@@ -323,8 +324,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
     pub fn timer(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let (now, options) = (reactor.now(), &self.serving.options);
         let Some(peer) = self.peers.at(slot) else { return };
-        let write = peer.write.as_mut();
-        if write.is_some_and(|write| write.is_overdue(now, options)) {
+        let (write, socket) = (peer.write.as_mut(), &peer.link.socket);
+        let left = || unacknowledged(socket, self.counters);
+        if write.is_some_and(|write| write.is_overdue(now, options, left)) {
             return self.fail_write_half(slot, CloseReason::WriteTimeout);
         }
         match peer.read.as_mut().and_then(|read| read.due(now, options)) {

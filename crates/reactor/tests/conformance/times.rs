@@ -16,6 +16,7 @@ pub fn cases(protocol: BuiltIn) -> &'static [Case] {
     match protocol {
         BuiltIn::Null => &[],
         BuiltIn::Chat => MEMBERS,
+        BuiltIn::Http => READERS,
         _ => ASKERS,
     }
 }
@@ -29,6 +30,16 @@ const ASKERS: &[Case] = &[
     ("who_is_not_read_from_is_not_idle", not_read_from),
 ];
 
+/// The same, and where answers are large.
+const READERS: &[Case] = &[
+    ASKERS[0],
+    ASKERS[1],
+    (
+        "who_reads_slowly_without_a_pause_is_waited_for",
+        asks_and_reads_slowly,
+    ),
+];
+
 /// Where clients hear each other.
 const MEMBERS: &[Case] = &[
     (
@@ -36,6 +47,10 @@ const MEMBERS: &[Case] = &[
         hears_and_takes_nothing,
     ),
     ("who_is_held_up_by_others_is_not_idle", held_up),
+    (
+        "a_member_that_reads_slowly_without_a_pause_is_waited_for",
+        hears_and_reads_slowly,
+    ),
 ];
 
 /// So little that it is soon more than may wait.
@@ -116,6 +131,81 @@ fn not_read_from(pair: Pair) {
     drop(client);
     let counted = server.stop();
     assert!(counted.of("wake_ups") < 50_000, "it spins: {counted:?}");
+}
+
+/// Its kernel acknowledges in steps, and the server's socket takes more in much longer ones, longer than the write
+/// time: it is no client that takes nothing.
+fn asks_and_reads_slowly(pair: Pair) {
+    const PAGES: usize = 800;
+    where_there_is_a_cpu(|limit| {
+        let server = pair.serve(&[&write_time(limit)]);
+        let mut client = server.connect();
+        client.take_little();
+        client.send(http::request(16_384).repeat(PAGES));
+        let all = read_slowly(&mut client, PAGES * http::answer(16_384).len(), limit);
+        drop(client);
+        server.stop();
+        all
+    });
+}
+
+/// The same of what others say.
+fn hears_and_reads_slowly(pair: Pair) {
+    const LINES: usize = 13_000;
+    where_there_is_a_cpu(|limit| {
+        let server = pair.serve(&[LITTLE, &write_time(limit)]);
+        let [mut slow, mut speaker] = [(); 2].map(|()| join(&server));
+        slow.take_little();
+        let lines = format!("{:0999}\n", 0).repeat(LINES);
+        let all = std::thread::scope(|scope| {
+            scope.spawn(|| speaker.send(&lines));
+            let all = read_slowly(&mut slow, lines.len(), limit);
+            drop(slow);
+            all
+        });
+        server.stop();
+        all
+    });
+}
+
+fn write_time(limit: Duration) -> String {
+    format!("write_timeout_ms={}", limit.as_millis())
+}
+
+/// Tries with longer and longer write times until this program has got a CPU often enough to read without a pause:
+/// until `try_with` says so.
+fn where_there_is_a_cpu(try_with: impl Fn(Duration) -> bool) {
+    let mut limit = Duration::from_millis(400);
+    while !try_with(limit) {
+        limit *= 2;
+        assert!(limit < PATIENCE, "there was no CPU to read with");
+    }
+}
+
+/// Reads a little all the time for three times as long as one may take nothing, and then the rest. Whether that went: a
+/// connection that is ended before is a fault, unless this program has made a pause.
+fn read_slowly(client: &mut Client, bytes: usize, limit: Duration) -> bool {
+    const PIECE: usize = 4_096;
+    /// In each write time: less than makes the server's socket take more.
+    const READ: usize = 400_000;
+    let (mut left, mut read) = (bytes, 0);
+    let (began, mut last, mut pause) = (Instant::now(), Instant::now(), Duration::ZERO);
+    while left > 0 {
+        let is_slow = began.elapsed() < 3 * limit;
+        let due = (began.elapsed().as_secs_f64() / limit.as_secs_f64() * READ as f64) as usize;
+        if is_slow && read >= due {
+            sleep(Duration::from_millis(1));
+            continue;
+        }
+        let came = client.read(left.min(if is_slow { PIECE } else { 65_536 })).len();
+        pause = pause.max(std::mem::replace(&mut last, Instant::now()).elapsed());
+        (read, left) = (read + came, left - came);
+        if came == 0 {
+            assert!(pause > limit / 8, "it was ended {left} bytes before the end");
+            return false;
+        }
+    }
+    true
 }
 
 fn join(server: &Running) -> Client {

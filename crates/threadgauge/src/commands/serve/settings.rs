@@ -86,7 +86,8 @@ pub struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
-    /// Close a connection whose client reads nothing for so long while output waits for it (10 if not given)
+    /// Close a connection whose client reads nothing for so long while output waits for it (10 if not given); one that
+    /// reads slowly is waited for
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub write_timeout: Option<Seconds>,
