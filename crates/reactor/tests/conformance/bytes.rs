@@ -9,6 +9,7 @@ pub const CASES: &[Case] = &[
     ("a_half_closed_client_gets_its_answers", half_closed),
     ("a_wrong_request_is_refused_with_a_message", refused),
     ("an_endless_line_is_cut_off", endless),
+    ("what_comes_behind_the_end_is_received", received_behind_the_end),
     ("clients_that_come_and_go_at_once_all_get_theirs", come_and_go),
 ];
 
@@ -84,6 +85,23 @@ fn endless(pair: Pair) {
     next.send("3\n");
     next.expect("abc");
     server.stop().expect("message too long", 1);
+}
+
+/// Whatever has ended it, and whether there was anything to send.
+fn received_behind_the_end(pair: Pair) {
+    let server = pair.serve(&[]);
+    // More than a receive, and more after that.
+    let (at_once, apart) = ([b'x'; 300_000], b"more");
+    for last in ["16384\n".to_owned(), "many\n".to_owned(), "1".repeat(100)] {
+        let mut client = server.connect();
+        client.send([last.as_bytes(), &at_once].concat());
+        client.rest();
+        client.send_apart(apart);
+        client.send_apart(apart);
+        client.end();
+    }
+    let sent = 6 + 5 + 100 + 3 * (at_once.len() + 2 * apart.len());
+    assert_eq!(server.stop().of("bytes_in"), sent as u64);
 }
 
 fn come_and_go(pair: Pair) {

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, ScopedJoinHandle, sleep};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, connect_unspec, socket_with, sockopt};
@@ -67,8 +68,7 @@ impl Client {
     pub fn finish(&self, talk: &Talk, count: usize) -> Heard {
         thread::scope(|scope| {
             let saying = scope.spawn(|| {
-                self.say(&talk.last)?;
-                self.say_behind(talk.tail)?;
+                self.say(&last_with_tail(talk))?;
                 match talk.end {
                     End::HalfClose => self.socket.shutdown(Shutdown::Write),
                     _ => Ok(()),
@@ -103,7 +103,7 @@ impl Client {
             if let (Ok(Ending::End), Some(tail)) =
                 (&ending, talk.tail.filter(|tail| tail.after == After::TheEnd))
             {
-                ending = match self.say_bytes(tail.count) {
+                ending = match self.say(&[tail_of(tail)]) {
                     Ok(()) => ending,
                     Err(error) => Err(format!("after the end it could not say more: {error}")),
                 };
@@ -151,20 +151,6 @@ impl Client {
         Ok(())
     }
 
-    fn say_behind(&self, tail: Option<Tail>) -> io::Result<()> {
-        let Some(tail) = tail else { return Ok(()) };
-        match tail.after {
-            After::TheEnd => return Ok(()),
-            After::TheLast => {}
-            After::Pause(pause) => sleep(pause),
-        }
-        self.say_bytes(tail.count)
-    }
-
-    fn say_bytes(&self, count: usize) -> io::Result<()> {
-        (&self.socket).write_all(&vec![b'x'; count])
-    }
-
     /// Reads as a reader does until it has so many bytes. Whether the end came.
     fn read(&self, reader: &Reader, most: usize, into: &mut Vec<u8>) -> io::Result<bool> {
         let mut room = vec![0; reader.piece];
@@ -196,6 +182,30 @@ impl Client {
     /// Goes without a word.
     fn reset(&self) -> Result<(), String> {
         connect_unspec(&self.socket).map_err(|error| error.to_string())
+    }
+}
+
+/// What is said last, and what is said behind it unless that waits for the end.
+fn last_with_tail(talk: &Talk) -> Vec<Piece> {
+    let mut pieces = talk.last.clone();
+    let Some(tail) = talk.tail else { return pieces };
+    match (tail.after, pieces.last_mut()) {
+        (After::TheEnd, _) => {}
+        // By one call.
+        (After::TheLast, Some(last)) => last.bytes.extend(tail_of(tail).bytes),
+        (After::TheLast, None) => pieces.push(tail_of(tail)),
+        (After::Pause(pause), last) => {
+            last.into_iter().for_each(|last| last.pause = pause);
+            pieces.push(tail_of(tail));
+        }
+    }
+    pieces
+}
+
+fn tail_of(tail: Tail) -> Piece {
+    Piece {
+        bytes: vec![b'x'; tail.count],
+        pause: Duration::ZERO,
     }
 }
 

@@ -31,6 +31,9 @@ impl Way {
     }
 }
 
+/// As many clients are played one after the other where each waits for seconds.
+const FEW: usize = 3;
+
 /// Plays it on a design.
 ///
 /// # Errors
@@ -55,7 +58,13 @@ pub fn play(round: &Round, way: Way) -> Result<(), String> {
         return serve(round, way, players.collect());
     }
     // Who waits for the stop keeps the others from being served, and so has a server of its own.
-    let (last, others): (Vec<_>, Vec<_>) = players.partition(|player| player.trace.waits_for_stop());
+    let most = match round.waits_for_times() {
+        true => FEW,
+        false => usize::MAX,
+    };
+    let (last, others): (Vec<_>, Vec<_>) = players
+        .take(most)
+        .partition(|player| player.trace.waits_for_stop());
     serve(round, way, others)?;
     last.into_iter()
         .try_for_each(|player| serve(round, way, vec![player]))
@@ -81,7 +90,10 @@ fn serve(round: &Round, way: Way, mut players: Vec<Player<'_>>) -> Result<(), St
     let mut all = Counts::default();
     players.iter().for_each(|player| all.add(&player.expected.ended));
     if let Some(differs) = all.differ(&totals) {
-        return Err(format!("in the end {differs}"));
+        return Err(format!(
+            "in the end {differs}\n  of the traces {:#?}",
+            round.traces
+        ));
     }
     players.iter().try_for_each(|player| player.compare(&server))
 }
@@ -124,13 +136,14 @@ impl Stage<'_> {
                 )
             })?;
             let mut connected = counted.clone();
+            let traces: Vec<&Trace> = players.iter().map(|player| player.trace).collect();
             for player in players.iter() {
                 connected.add(&player.expected.connected);
                 counted.add(&player.expected.settled);
             }
             // Who is to be idle by its own will is not kept waiting.
             if !self.round.has_idle_clients() {
-                self.until("while all clients are connected", &connected)?;
+                self.until("while all clients are connected", &connected, &traces)?;
             }
             let mut finishing = Vec::new();
             for player in players {
@@ -142,16 +155,15 @@ impl Stage<'_> {
                 }
             }
             each(finishing)?;
+            self.until("before the stop", &counted, &traces)?;
         }
-        self.until("before the stop", &counted)?;
         self.server.tell_to_stop();
         each(waiting)
     }
 
-    fn until(&mut self, when: &str, counts: &Counts) -> Result<(), String> {
-        self.server
-            .until(counts)
-            .map_err(|differs| format!("{when} {differs}"))
+    fn until(&mut self, when: &str, counts: &Counts, traces: &[&Trace]) -> Result<(), String> {
+        let fault = |differs| format!("{when} {differs}\n  of the traces {traces:#?}");
+        self.server.until(counts).map_err(fault)
     }
 }
 

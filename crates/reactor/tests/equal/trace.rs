@@ -183,7 +183,7 @@ impl Round {
             "drain_ms=290000".to_owned(),
         ];
         match theme {
-            Theme::Idle => settings.push("idle_ms=1500".to_owned()),
+            Theme::Idle => settings.push("idle_ms=2000".to_owned()),
             Theme::Deaf => settings.push("write_timeout_ms=1500".to_owned()),
             Theme::Any | Theme::Rooms => {}
         }
@@ -202,8 +202,17 @@ impl Round {
 impl Round {
     /// Whether it has clients that are to be idle by their own will alone.
     pub fn has_idle_clients(&self) -> bool {
-        let is_idle = |trace: &Trace| matches!(trace, Trace::Talk(talk) if talk.end == End::Idle);
-        self.traces.iter().any(is_idle)
+        self.has_clients_that(End::Idle)
+    }
+
+    /// Whether it has clients that wait until a time of the server has passed.
+    pub fn waits_for_times(&self) -> bool {
+        self.has_idle_clients() || self.has_clients_that(End::Deaf)
+    }
+
+    fn has_clients_that(&self, end: End) -> bool {
+        let does = |trace: &Trace| matches!(trace, Trace::Talk(talk) if talk.end == end);
+        self.traces.iter().any(does)
     }
 }
 
@@ -236,6 +245,8 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     let mut last = requests(rng, protocol, 6);
     match end {
         End::Session => last.extend(last_request(rng, protocol)),
+        // All is said at once, before it could be called idle.
+        End::Idle => last = Vec::new(),
         // A request that is never whole.
         End::HalfClose if rng.bool() => last.extend(part(protocol)),
         End::Deaf => {
@@ -249,13 +260,15 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     let tail = match end {
         End::Session if rng.u8(..4) > 0 => Some(Tail {
             count: match rng.u8(..10) {
-                0..3 => rng.usize(1..100),
-                3..9 => rng.usize(1_000..150_000),
+                0..2 => rng.usize(1..100),
+                2..5 => rng.usize(1_000..100_000),
+                // More than one receive brings.
+                5..9 => rng.usize(100_000..1 << 20),
                 _ => rng.usize(1 << 20..4 << 20),
             },
-            after: match rng.u8(..4) {
-                0..2 => After::TheLast,
-                2 => After::Pause(Duration::from_millis(100)),
+            after: match rng.u8(..6) {
+                0..3 => After::TheLast,
+                3..5 => After::Pause(Duration::from_millis(100)),
                 _ => After::TheEnd,
             },
         }),
@@ -327,9 +340,9 @@ fn last_request(rng: &mut Rng, protocol: BuiltIn) -> Vec<u8> {
             3 => format!("POST /{bytes} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"),
             _ => "no request\r\n\r\n".to_owned(),
         },
-        BuiltIn::Bytes => match rng.u8(..4) {
+        BuiltIn::Bytes => match rng.u8(..5) {
             0 => "no number\n".to_owned(),
-            1 => "1".repeat(100),
+            1 | 2 => "1".repeat(100),
             _ => format!("{bytes}\n"),
         },
         BuiltIn::Numbered => match rng.bool() {
