@@ -176,7 +176,7 @@ fn who_is_left_goes_on_alone_and_who_comes_back_is_nobodys_pair() {
         );
     }
     of_a.signal("-INT");
-    assert_eq!(of_a.end().0, Some(0));
+    assert_eq!(of_a.end().0, Some(130));
     let dir = std::mem::replace(&mut of_a.dir, tempfile::tempdir().unwrap());
     assert!(threadgauge(dir.path(), &["report", "b"]).status.success());
     let compared = json(&threadgauge(dir.path(), &["compare", "a", "b", "--json"]));
@@ -184,7 +184,7 @@ fn who_is_left_goes_on_alone_and_who_comes_back_is_nobodys_pair() {
 
     let mut again = Slow::with(dir, &["run", "--resume", "b"]);
     again.signal("-INT");
-    assert_eq!(again.end().0, Some(0));
+    assert_eq!(again.end().0, Some(130));
     let here = again.dir.path();
     assert!(results(&here.join("b"))["run"]["in_turns_with"].is_null());
     let compared = json(&threadgauge(here, &["compare", "a", "b", "--json"]));
