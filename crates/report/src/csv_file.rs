@@ -5,6 +5,7 @@
 use std::io::Write;
 
 use threadgauge_results::Value;
+use threadgauge_results::outside::clean;
 
 use crate::{ReportError, SampleRow, words};
 
@@ -15,7 +16,7 @@ const AFTER: [&str; 10] = [
 
 /// Writes every raw value as a row of CSV, with a head: `experiment, case`, a column for each parameter
 /// (`param_cpus`, …), `round, copy, try, attempt, status, reason, tags, metric, unit, value`. Tags are joined by
-/// spaces.
+/// spaces. Text that a spreadsheet would take for a formula (it begins with `=`, `+`, `-` or `@`) has `'` before it.
 ///
 /// ```
 /// use threadgauge_report::{SampleRow, samples_csv};
@@ -42,27 +43,37 @@ pub fn samples_csv(samples: &[SampleRow<'_>], out: impl Write) -> Result<(), Rep
         }
     }
     let mut csv = csv::Writer::from_writer(out);
-    let heads = params.iter().map(|p| format!("param_{p}"));
+    let heads = params.iter().map(|p| clean(&format!("param_{p}")));
     let before = BEFORE.map(str::to_owned).into_iter();
     csv.write_record(before.chain(heads).chain(AFTER.map(str::to_owned)))?;
     for s in samples {
-        csv.write_field(s.experiment)?;
-        csv.write_field(s.case)?;
+        csv.write_field(text(s.experiment))?;
+        csv.write_field(text(s.case))?;
         for name in &params {
-            csv.write_field(s.params.get(name).map(Value::to_string).unwrap_or_default())?;
+            let value = s.params.get(name).map(Value::to_string);
+            csv.write_field(text(&value.unwrap_or_default()))?;
         }
         csv.write_field(s.round.to_string())?;
         csv.write_field(s.copy.to_string())?;
         csv.write_field(s.nth_try.to_string())?;
         csv.write_field(s.attempt.to_string())?;
         csv.write_field(words::status(s.status))?;
-        csv.write_field(s.reason.unwrap_or_default())?;
-        csv.write_field(s.tags.join(" "))?;
-        csv.write_field(s.metric)?;
-        csv.write_field(s.unit)?;
+        csv.write_field(text(s.reason.unwrap_or_default()))?;
+        csv.write_field(text(&s.tags.join(" ")))?;
+        csv.write_field(text(s.metric))?;
+        csv.write_field(text(s.unit))?;
         csv.write_field(s.value.map(|v| v.to_string()).unwrap_or_default())?;
         csv.write_record(None::<&[u8]>)?;
     }
     csv.flush()?;
     Ok(())
+}
+
+/// A cell that stays text.
+fn text(text: &str) -> String {
+    let text = clean(text);
+    match text.trim_start().starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text,
+    }
 }

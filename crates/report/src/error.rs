@@ -18,22 +18,17 @@ pub enum ReportError {
     /// What was given to write to refused.
     #[error("cannot write: {0}; {advice}", advice = advice(.0))]
     Io(#[from] io::Error),
+    /// The workbook's writer makes threads, and there may be no more.
+    #[error(
+        "there may be no more threads ({0}); see the limit nproc (`ulimit -u`) and the control group's pids.max"
+    )]
+    Thread(io::Error),
     /// The workbook could not be built.
-    #[error("cannot build the workbook: {0}; the other files hold the same figures, please report this")]
+    #[error("the workbook cannot be built ({0}), please report this")]
     Workbook(#[from] rust_xlsxwriter::XlsxError),
     /// The document could not be written as JSON.
-    #[error("cannot write the results as JSON: {0}; please report this")]
+    #[error("the results cannot be written as JSON ({0}), please report this")]
     Json(#[from] serde_json::Error),
-}
-
-impl ReportError {
-    /// The same, naming the file it happened to.
-    pub(crate) fn of(self, path: PathBuf) -> Self {
-        match self {
-            Self::Io(source) => Self::File { path, source },
-            other => other,
-        }
-    }
 }
 
 impl From<csv::Error> for ReportError {

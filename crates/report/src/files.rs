@@ -1,66 +1,134 @@
 //! The files of a results folder, each whole or not at all.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::any::Any;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use threadgauge_results::Results;
+use threadgauge_results::{Results, files};
 
 use crate::{ReportError, SampleRow, html, markdown, picture, samples_csv, xlsx_buffer};
 
-/// Writes `results.json`, `report.html`, `results.xlsx`, `samples.csv`, `report.md` and `report.svg` into `dir`
-/// and returns their paths.
-///
-/// Each is written under another name in the same folder and then renamed, so that a full disk
-/// leaves neither half a file nor a destroyed one.
-///
-/// # Errors
-/// Names the file that could not be written and what to do; files before it are in place.
-pub fn write_all(
-    results: &Results,
-    samples: &[SampleRow<'_>],
-    dir: &Path,
-) -> Result<Vec<PathBuf>, ReportError> {
-    let json = serde_json::to_vec_pretty(results)?;
-    let workbook = xlsx_buffer(results)?;
-    let bytes = |content: Vec<u8>| move |out: &mut dyn Write| Ok(out.write_all(&content)?);
-    Ok(vec![
-        replace(dir, "results.json", bytes(json))?,
-        replace(dir, "report.html", bytes(html(results, samples).into_bytes()))?,
-        replace(dir, "results.xlsx", bytes(workbook))?,
-        replace(dir, "samples.csv", |out| samples_csv(samples, out))?,
-        replace(dir, "report.md", bytes(markdown(results).into_bytes()))?,
-        replace(dir, "report.svg", bytes(picture(results).into_bytes()))?,
-    ])
+/// The workbook.
+const WORKBOOK: &str = "results.xlsx";
+
+/// What [`write_all`] has written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Their paths.
+    pub paths: Vec<PathBuf>,
+    /// The others.
+    pub missing: Vec<Missing>,
 }
 
-/// Puts a file in place in one step: the old one stays until the new one is whole and on the disk.
-fn replace(
-    dir: &Path,
-    name: &str,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
-) -> Result<PathBuf, ReportError> {
-    let path = dir.join(name);
-    // The process id keeps two commands on one folder out of each other's half-written files.
-    let beside = dir.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = write_whole(&beside, write).and_then(|()| Ok(fs::rename(&beside, &path)?));
-    match written {
-        Ok(()) => Ok(path),
-        Err(error) => {
-            // It may never have come to be; the first error is the one to tell.
-            let _ = fs::remove_file(&beside);
-            Err(error.of(path))
-        }
+/// A file that could not be made, while the others could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Its name.
+    pub name: &'static str,
+    /// Why, in words.
+    pub why: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, why } = self;
+        write!(
+            f,
+            "{name} is missing: {why}; the other files hold the same figures"
+        )
     }
 }
 
-fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), ReportError>,
-) -> Result<(), ReportError> {
-    let mut out = BufWriter::new(File::create(path)?);
-    write(&mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    Ok(())
+/// Writes `results.json`, `report.html`, `results.xlsx`, `samples.csv`, `report.md` and `report.svg` into `dir`.
+///
+/// Each is [put in place](files::replace) whole: a full disk leaves neither half a file nor a destroyed one, and a link
+/// in the place of one is replaced. What makes one may fail alone, as the workbook does where there may be no threads:
+/// then it is missing, and what was there of that name is removed.
+///
+/// While it makes them no panic is reported in this process: one in here becomes a reason.
+///
+/// # Errors
+/// Names the file that could not be written and what to do; files before it are in place.
+pub fn write_all(results: &Results, samples: &[SampleRow<'_>], dir: &Path) -> Result<Written, ReportError> {
+    type Make<'m> = &'m dyn Fn(&mut dyn Write) -> Result<(), ReportError>;
+    let makers: [(&str, Make<'_>); 6] = [
+        ("results.json", &|out| {
+            Ok(out.write_all(&serde_json::to_vec_pretty(results)?)?)
+        }),
+        ("report.html", &|out| {
+            Ok(out.write_all(html(results, samples).as_bytes())?)
+        }),
+        (WORKBOOK, &|out| Ok(out.write_all(&workbook(results)?)?)),
+        ("samples.csv", &|out| samples_csv(samples, out)),
+        ("report.md", &|out| {
+            Ok(out.write_all(markdown(results).as_bytes())?)
+        }),
+        ("report.svg", &|out| {
+            Ok(out.write_all(picture(results).as_bytes())?)
+        }),
+    ];
+    let mut written = Written::default();
+    for (name, make) in makers {
+        let path = dir.join(name);
+        let why = match quietly(|| files::replace(&path, make)) {
+            Ok(Ok(())) => {
+                written.paths.push(path);
+                continue;
+            }
+            Ok(Err(ReportError::Io(source))) => return Err(ReportError::File { path, source }),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic,
+        };
+        // It would be of other results. That it is not there is as well.
+        let _ = fs::remove_file(&path);
+        written.missing.push(Missing { name, why });
+    }
+    Ok(written)
+}
+
+/// The workbook, where there may be threads for it: the writer would not say so, but panic.
+fn workbook(results: &Results) -> Result<Vec<u8>, ReportError> {
+    let thread = thread::Builder::new().spawn(|| ()).map_err(ReportError::Thread)?;
+    // It does nothing.
+    let _ = thread.join();
+    xlsx_buffer(results)
+}
+
+/// The words of a panic, if there is one.
+fn quietly<T>(make: impl FnOnce() -> T) -> Result<T, String> {
+    let reports = panic::take_hook();
+    panic::set_hook(Box::new(|_| ()));
+    let made = catch_unwind(AssertUnwindSafe(make));
+    panic::set_hook(reports);
+    made.map_err(|panic| said(&*panic).to_owned())
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(words), _) => words,
+        (_, Some(words)) => words,
+        _ => "it could not be made",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_reason_and_the_next_is_reported_again() {
+        assert_eq!(quietly(|| 7), Ok(7));
+        assert_eq!(
+            quietly(|| panic!("no {}", "thread")),
+            Err::<(), _>("no thread".to_owned())
+        );
+        assert_eq!(
+            quietly(|| panic!("no thread")),
+            Err::<(), _>("no thread".to_owned())
+        );
+    }
 }

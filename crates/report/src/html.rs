@@ -46,7 +46,7 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content=(format!("threadgauge {}", run.version));
+                meta name="generator" content=(clean(&format!("threadgauge {}", run.version)));
                 title { (clean(&title)) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
@@ -187,7 +187,7 @@ fn day(started: &str) -> String {
 /// The time as people read it; what is not RFC 3339 stays as it is.
 fn when(started: &str) -> String {
     match (started.get(..10), started.get(10..11), started.get(11..16)) {
-        (Some(day), Some("T"), Some(time)) if started.ends_with('Z') => format!("{day} {time} UTC"),
+        (Some(day), Some("T"), Some(time)) if started.ends_with('Z') => clean(&format!("{day} {time} UTC")),
         _ => clean(started),
     }
 }

@@ -26,7 +26,7 @@ mod xlsx;
 pub use compare::{comparison_json, comparison_markdown, comparison_text};
 pub use csv_file::samples_csv;
 pub use error::ReportError;
-pub use files::write_all;
+pub use files::{Missing, Written, write_all};
 pub use html::html;
 pub use markdown::markdown;
 pub use picture::picture;
@@ -35,4 +35,4 @@ pub use terminal::{
     ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
 };
 pub use threadgauge_results::units::with_unit;
-pub use xlsx::{xlsx, xlsx_buffer};
+pub use xlsx::xlsx_buffer;

@@ -13,6 +13,7 @@ use crate::costs;
 use crate::facts::{facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::words;
+use threadgauge_results::outside::steers;
 
 /// The report as Markdown, in the order of the page.
 #[must_use]
@@ -329,19 +330,25 @@ fn rows(out: &mut String, heads: &[String], body: impl Iterator<Item = Vec<Strin
     out.push('\n');
 }
 
-/// Text that is neither markup nor the end of a cell.
+/// Text that is neither markup, nor a link or picture, nor the end of a cell.
 pub(crate) fn cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
     for c in text.chars() {
         match c {
-            '|' => out.push_str("\\|"),
+            '|' | '*' | '\\' => out.extend(['\\', c]),
+            // One begins code, which is for us to write; several, a block that has no end.
+            '`' | '~' if before == c => out.extend(['\\', c]),
+            // Brackets stand around intervals, and mean something else only beside these.
+            '[' if matches!(before, '!' | ']') => out.push_str("\\["),
+            '(' | ':' if before == ']' => out.extend(['\\', c]),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            '*' => out.push_str("\\*"),
             '\n' | '\r' | '\t' => out.push(' '),
-            c if c.is_control() => {}
+            c if steers(c) => continue,
             c => out.push(c),
         }
+        before = c;
     }
     out
 }

@@ -8,7 +8,6 @@ mod cells;
 mod sheet;
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use rust_xlsxwriter::{Format, FormatAlign, Workbook, Worksheet, XlsxError};
 use threadgauge_results::Results;
@@ -17,25 +16,17 @@ use crate::facts::facts;
 use crate::lead::Lead;
 use crate::{ReportError, words};
 use cells::{clip, head, number, text};
+use threadgauge_results::outside::steers;
 
 /// The most characters a name of a sheet may have.
 const NAME: usize = 31;
 
-/// Writes the workbook: findings, costs, machine, and one sheet an experiment with native charts.
+/// The workbook: findings, costs, machine, and one sheet an experiment with native charts.
 ///
-/// Writes `path` directly; [`write_all`](crate::write_all) is the careful way.
+/// Text in it is never a formula, whatever it begins with. Makes a thread for each sheet.
 ///
-/// # Errors
-/// When the workbook cannot be built or the file cannot be written.
-pub fn xlsx(results: &Results, path: &Path) -> Result<(), ReportError> {
-    let bytes = xlsx_buffer(results)?;
-    std::fs::write(path, bytes).map_err(|source| ReportError::File {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// The same workbook, in memory.
+/// # Panics
+/// Where there may be no more threads.
 ///
 /// # Errors
 /// When the workbook cannot be built.
@@ -179,7 +170,7 @@ fn machine(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
 /// A name a sheet may have and none has yet.
 fn name(wanted: &str, taken: &mut HashSet<String>) -> String {
     let allowed = |c: char| {
-        if c.is_control() || "[]:*?/\\'".contains(c) {
+        if steers(c) || "[]:*?/\\'".contains(c) {
             '-'
         } else {
             c

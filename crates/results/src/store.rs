@@ -2,119 +2,36 @@
 //!
 //! Owns the file `results.sqlite`, its schema and its lock. A run holds the lock from its first to its
 //! last sample, so a second run on the same folder is refused; the kernel releases it however the run
-//! ends. Opening never changes or replaces a file that is not ours, is damaged or is newer than we know.
+//! ends. Opening never changes or replaces a file that is not ours, is damaged or is newer than we know, and
+//! to read one never writes into its folder: [`guarded`] says how.
+
+mod error;
+mod guarded;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
+pub use error::StoreError;
+use error::explain;
+use guarded::{Identity, Word};
+pub use tables::STORE_FILE;
+use tables::{APPLICATION_ID, TABLES, VERSION};
+
+use crate::outside::clean;
 use crate::{Lack, Metric, Need, Params, Sample, Status, StoredSample};
 
-/// The name of the file inside a results folder.
-pub const STORE_FILE: &str = "results.sqlite";
+/// How long another process may have the file for a moment.
+const PATIENCE: Duration = Duration::from_millis(200);
 
-/// "thrg": tells our files from other SQLite files.
-const APPLICATION_ID: i64 = 0x7468_7267;
-/// 1: one try a sample, and no looks.
-const VERSION: i64 = 2;
-
-const TABLES: &str = "
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE experiment(
-  id TEXT PRIMARY KEY, position INTEGER NOT NULL, reference TEXT, stopped_because TEXT) STRICT;
-CREATE TABLE planned_case(
-  id TEXT PRIMARY KEY, experiment TEXT NOT NULL REFERENCES experiment(id), position INTEGER NOT NULL,
-  params TEXT NOT NULL, estimate_ms INTEGER NOT NULL, skip TEXT) STRICT;
-CREATE TABLE sample(
-  id INTEGER PRIMARY KEY, case_id TEXT NOT NULL REFERENCES planned_case(id), round INTEGER NOT NULL,
-  copy INTEGER NOT NULL, try INTEGER NOT NULL, attempt INTEGER NOT NULL, gated INTEGER NOT NULL, status TEXT NOT NULL,
-  reason TEXT, tags TEXT NOT NULL, noise TEXT NOT NULL, started TEXT NOT NULL, wall_ns INTEGER NOT NULL,
-  UNIQUE(case_id, round, copy, try, attempt)) STRICT;
-CREATE TABLE look(
-  experiment TEXT NOT NULL REFERENCES experiment(id), rounds INTEGER NOT NULL, tries INTEGER NOT NULL,
-  PRIMARY KEY(experiment, rounds)) STRICT, WITHOUT ROWID;
-CREATE TABLE metric(
-  sample_id INTEGER NOT NULL REFERENCES sample(id), position INTEGER NOT NULL, name TEXT NOT NULL,
-  unit TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY(sample_id, position)) STRICT, WITHOUT ROWID;
-";
-
-/// Why a store cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// There is none.
-    #[error("no results in {}: there is no {STORE_FILE} there", .0.display())]
-    NotThere(PathBuf),
-    /// There is one where a new one was to be made.
-    #[error("{} already holds results; go on with --resume, or choose another --out", .0.display())]
-    AlreadyThere(PathBuf),
-    /// It is something else.
-    #[error("{} is not a threadgauge store ({why}); it was left as it is", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// What it seems to be.
-        why: String,
-    },
-    /// It is ours and broken.
-    #[error(
-        "{} is damaged ({why}); it was left as it is. `sqlite3 FILE .recover` may save its samples",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        why: String,
-    },
-    /// It was written by a later version.
-    #[error(
-        "{} has schema {found} and this version reads up to {VERSION}; use the threadgauge that wrote it, or a later one",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: i64,
-    },
-    /// It was written by an earlier version, and is to be gone on with.
-    #[error(
-        "{} has schema {found}, which this version reads and does not go on with (its samples are the least of several \
-         tries); begin a new run, or use the threadgauge that wrote it",
-        path.display()
-    )]
-    Older {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: i64,
-    },
-    /// Another run writes to it.
-    #[error("{} is in use by another run; wait for it to end, or choose another folder", .0.display())]
-    InUse(PathBuf),
-    /// No space is left.
-    #[error("the disk of {} is full; what was stored before is kept. Free some space and go on with --resume", .0.display())]
-    Full(PathBuf),
-    /// It may not be written.
-    #[error("{} cannot be written ({why}); choose a folder you may write to with --out", path.display())]
-    ReadOnly {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        why: String,
-    },
-    /// Anything else SQLite refuses.
-    #[error("{}: {source}", path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-}
+/// The largest seed of a run. In `results.json` it is a number, and many readers of JSON count no further: to them a
+/// larger one is another.
+pub const LARGEST_SEED: u64 = (1 << 53) - 1;
 
 /// How a run was started, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +100,24 @@ pub struct Look {
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    /// Which file has that path.
+    identity: Option<Identity>,
+    /// A run goes on in it.
+    is_held: bool,
+    /// Where a copy lies that is read in its place.
+    _copy: Option<TempDir>,
+}
+
+/// However a run ends, one file is left of it, if that can still be.
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.is_held {
+            let _ = self.fold();
+        }
+        if let Some(file) = self.identity.filter(|_| self.is_held) {
+            file.release();
+        }
+    }
 }
 
 impl Store {
@@ -190,16 +125,26 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When `dir` holds results already, cannot be written or its disk is full.
+    /// When `dir` holds results already, cannot be written or its disk is full. Nothing is left in it then.
     pub fn create(
         dir: &Path,
         run: &RunRecord,
         machine: &serde_json::Value,
         plan: &[StoredExperiment],
     ) -> Result<Self, StoreError> {
+        Self::create_at_most(dir, run, machine, plan, None)
+    }
+
+    fn create_at_most(
+        dir: &Path,
+        run: &RunRecord,
+        machine: &serde_json::Value,
+        plan: &[StoredExperiment],
+        pages: Option<u32>,
+    ) -> Result<Self, StoreError> {
         let path = dir.join(STORE_FILE);
         let read_only = |why: std::io::Error| match why.kind() {
-            std::io::ErrorKind::StorageFull => StoreError::Full(dir.to_owned()),
+            std::io::ErrorKind::StorageFull => StoreError::NoRoom(dir.to_owned()),
             _ => StoreError::ReadOnly {
                 path: dir.to_owned(),
                 why: why.to_string(),
@@ -214,16 +159,25 @@ impl Store {
             }
             Err(e) => return Err(read_only(e)),
         }
-        let filled = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|store| {
+        let made = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        let made = made.map_err(|error| explain(&path, error));
+        let filled = made.and_then(|made| {
+            let mut store = Self::over(made, &path)?;
             store.hold()?;
+            if let Some(pages) = pages {
+                store.limit_pages(pages);
+            }
             store.wrap(store.fill(run, machine, plan))?;
             Ok(store)
         });
-        if filled.is_err() {
+        filled.map_err(|error| {
             // It is ours and holds nothing: left there, it would only stand in the way.
             let _ = std::fs::remove_file(&path);
-        }
-        filled
+            match error {
+                StoreError::Full(_) => StoreError::NoRoom(dir.to_owned()),
+                error => error,
+            }
+        })
     }
 
     /// Opens the store of an interrupted run, to go on.
@@ -233,7 +187,7 @@ impl Store {
     /// When there is none, another run holds it, or it is foreign, damaged, newer or older.
     pub fn resume(dir: &Path) -> Result<Self, StoreError> {
         let path = existing(dir)?;
-        let store = Self::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let mut store = Self::over(guarded::open_to_go_on(&path)?, &path)?;
         let found = store.check()?;
         if found < VERSION {
             return Err(StoreError::Older { path, found });
@@ -242,21 +196,20 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store to read it.
+    /// Opens a store to read it. Nothing in its folder is written or made.
     ///
     /// # Errors
     ///
-    /// When there is none, a run is writing it, or it is foreign, damaged or newer.
+    /// When there is none, a run is writing it, its log is missing, or it is foreign, damaged or newer.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
         let path = existing(dir)?;
-        // A run that was killed leaves a write-ahead log that only a writer may fold in.
-        let log = path.with_file_name(format!("{STORE_FILE}-wal"));
-        let flags = if log.exists() {
-            OpenFlags::SQLITE_OPEN_READ_WRITE
-        } else {
-            OpenFlags::SQLITE_OPEN_READ_ONLY
-        };
-        let store = Self::connect(&path, flags)?;
+        let (connection, copy) = guarded::open(&path)?;
+        let mut store = Self::over(connection, &path)?;
+        store._copy = copy;
+        // Its own temporary files have their place in memory.
+        store.wrap(store.connection.pragma_update(None, "temp_store", "MEMORY"))?;
+        let bounded = guarded::bound(&mut store.connection, Some(guarded::MOST_TIME));
+        store.wrap(bounded)?;
         store.check()?;
         Ok(store)
     }
@@ -320,19 +273,18 @@ impl Store {
     ///
     /// When the store is damaged.
     pub fn experiments(&self) -> Result<Vec<StoredExperiment>, StoreError> {
-        let rows = self.wrap(query(
-            &self.connection,
+        let rows = self.query(
             "SELECT id, reference, stopped_because FROM experiment ORDER BY position",
             [],
             |row| {
                 Ok(StoredExperiment {
-                    id: row.get(0)?,
-                    reference: row.get(1)?,
-                    stopped_because: row.get(2)?,
+                    id: word(row, 0)?,
+                    reference: optional(row, 1)?,
+                    stopped_because: optional(row, 2)?,
                     cases: Vec::new(),
                 })
             },
-        ))?;
+        )?;
         rows.into_iter()
             .map(|experiment| {
                 let cases = self.cases(&experiment.id)?;
@@ -349,8 +301,7 @@ impl Store {
     /// When the store is damaged.
     pub fn samples(&self, experiment: &str) -> Result<Vec<StoredSample>, StoreError> {
         let nth_try = if self.has_looks()? { "s.try" } else { "0" };
-        let rows = self.wrap(query(
-            &self.connection,
+        let rows = self.query(
             &format!(
                 "SELECT s.id, s.case_id, s.round, s.copy, s.attempt, s.gated, s.status, s.reason, s.tags, s.noise,
                         s.started, s.wall_ns, {nth_try}
@@ -358,24 +309,24 @@ impl Store {
             ),
             [experiment],
             |row| {
-                let status: String = row.get(6)?;
+                let status = word(row, 6)?;
                 let tags: String = row.get(8)?;
                 let noise: String = row.get(9)?;
                 let stored = StoredSample {
                     experiment: experiment.to_owned(),
-                    case: row.get(1)?,
+                    case: word(row, 1)?,
                     round: row.get(2)?,
                     copy: row.get(3)?,
                     nth_try: row.get(12)?,
                     attempt: row.get(4)?,
                     gated: row.get(5)?,
-                    started: row.get(10)?,
+                    started: word(row, 10)?,
                     wall_ns: row.get::<_, i64>(11)?.unsigned_abs(),
                     sample: Sample::without_figures(Status::Ok, ""),
                 };
-                Ok((row.get::<_, i64>(0)?, stored, status, row.get(7)?, tags, noise))
+                Ok((row.get::<_, i64>(0)?, stored, status, optional(row, 7)?, tags, noise))
             },
-        ))?;
+        )?;
         let mut metrics = self.metrics(experiment)?.into_iter().peekable();
         let mut samples = Vec::with_capacity(rows.len());
         for (id, mut stored, status, reason, tags, noise) in rows {
@@ -415,8 +366,7 @@ impl Store {
         if !self.has_looks()? {
             return Ok(Vec::new());
         }
-        self.wrap(query(
-            &self.connection,
+        self.query(
             "SELECT rounds, tries FROM look WHERE experiment = ?1 ORDER BY rounds",
             [experiment],
             |row| {
@@ -425,7 +375,7 @@ impl Store {
                     tries: row.get(1)?,
                 })
             },
-        ))
+        )
     }
 
     /// Whether it keeps looks and every try: one of schema 1 does not.
@@ -441,10 +391,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the disk is full; nothing is lost then, the log stays beside the file.
+    /// When the disk is full, or the file has another path now; nothing is lost then, the log stays beside it.
     pub fn close(self) -> Result<(), StoreError> {
-        let result = self.connection.pragma_update(None, "journal_mode", "DELETE");
-        self.wrap(result)
+        self.fold()
+    }
+
+    fn fold(&self) -> Result<(), StoreError> {
+        // SQLite removes the log by its path, where it may be another's by now.
+        if Identity::of(&self.path) != self.identity {
+            return Err(StoreError::Moved(self.path.clone()));
+        }
+        self.wrap(self.connection.pragma_update(None, "journal_mode", "DELETE"))
     }
 
     /// Lets the file grow no larger than it is, or than `pages`: what a full disk does.
@@ -456,26 +413,33 @@ impl Store {
             .pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0));
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .map_err(|e| explain(path, e))?;
+    fn over(connection: Connection, path: &Path) -> Result<Self, StoreError> {
         let store = Self {
             connection,
             path: path.to_owned(),
+            identity: Identity::of(path),
+            is_held: false,
+            _copy: None,
         };
-        store.wrap(store.connection.busy_timeout(Duration::from_millis(200)))?;
+        store.wrap(guarded::forbid(&store.connection))?;
+        store.wrap(store.connection.busy_timeout(PATIENCE))?;
         Ok(store)
     }
 
     /// Takes the lock and keeps it: exclusive mode before the first access to the write-ahead log.
-    fn hold(&self) -> Result<(), StoreError> {
-        self.wrap(self.connection.execute_batch(
+    fn hold(&mut self) -> Result<(), StoreError> {
+        self.is_held = true;
+        if let Some(file) = self.identity {
+            file.hold();
+        }
+        let held = self.connection.execute_batch(
             "PRAGMA locking_mode = EXCLUSIVE;
              PRAGMA journal_mode = WAL;
              PRAGMA synchronous = FULL;
              PRAGMA foreign_keys = ON;
              BEGIN EXCLUSIVE; COMMIT;",
-        ))
+        );
+        self.wrap(held)
     }
 
     /// Its version, if it is ours, whole, and of one we know.
@@ -492,6 +456,12 @@ impl Store {
             return Err(StoreError::Newer {
                 path: self.path.clone(),
                 found: version,
+            });
+        }
+        if let Some(why) = self.wrap(guarded::foreign(&self.connection, version))? {
+            return Err(StoreError::Foreign {
+                path: self.path.clone(),
+                why,
             });
         }
         let verdict: String = self.wrap(self.pragma("quick_check"))?;
@@ -548,12 +518,11 @@ impl Store {
 
     fn cases(&self, experiment: &str) -> Result<Vec<StoredCase>, StoreError> {
         let cpus = self.run()?.cpus.len() as u64;
-        let rows = self.wrap(query(
-            &self.connection,
+        let rows = self.query(
             "SELECT id, params, estimate_ms, skip FROM planned_case WHERE experiment = ?1 ORDER BY position",
             [experiment],
-            |row| Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)),
-        ))?;
+            |row| Ok((word(row, 0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?)),
+        )?;
         rows.into_iter()
             .map(|(id, params, estimate_ms, skip): (_, _, _, Option<String>)| {
                 let params: Params = self.json(&params)?;
@@ -563,7 +532,9 @@ impl Store {
                 } else {
                     Need::Figures
                 };
-                let lack = |says: String| serde_json::from_str(&says).unwrap_or(Lack::new(older, says));
+                let lack = |says: String| {
+                    guarded::from_json(&says).unwrap_or_else(|_| Lack::new(older, clean(&says)))
+                };
                 Ok(StoredCase {
                     id,
                     params,
@@ -575,21 +546,20 @@ impl Store {
     }
 
     fn metrics(&self, experiment: &str) -> Result<Vec<(i64, Metric)>, StoreError> {
-        self.wrap(query(
-            &self.connection,
+        self.query(
             "SELECT m.sample_id, m.name, m.unit, m.value
              FROM metric m JOIN sample s ON s.id = m.sample_id JOIN planned_case c ON c.id = s.case_id
              WHERE c.experiment = ?1 ORDER BY m.sample_id, m.position",
             [experiment],
             |row| {
                 let metric = Metric {
-                    name: row.get(1)?,
-                    unit: row.get(2)?,
+                    name: word(row, 1)?,
+                    unit: word(row, 2)?,
                     value: row.get(3)?,
                 };
                 Ok((row.get(0)?, metric))
             },
-        ))
+        )
     }
 
     fn meta<T: DeserializeOwned>(&self, key: &str) -> Result<T, StoreError> {
@@ -602,8 +572,29 @@ impl Store {
         self.json(&value)
     }
 
+    /// The rows of a table, as far as there are no more than a store of ours may have.
+    fn query<T>(
+        &self,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut rows = Vec::new();
+        let mut statement = self.wrap(self.connection.prepare(sql))?;
+        for row in self.wrap(statement.query_map(parameters, read))? {
+            if rows.len() == guarded::MOST_ROWS {
+                return Err(StoreError::Foreign {
+                    path: self.path.clone(),
+                    why: "it has more rows than any of ours".to_owned(),
+                });
+            }
+            rows.push(self.wrap(row)?);
+        }
+        Ok(rows)
+    }
+
     fn json<T: DeserializeOwned>(&self, text: &str) -> Result<T, StoreError> {
-        serde_json::from_str(text).map_err(|e| self.damaged(e.to_string()))
+        guarded::from_json(text).map_err(|e| self.damaged(e.to_string()))
     }
 
     fn damaged(&self, why: String) -> StoreError {
@@ -657,53 +648,27 @@ fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<(
     whole.commit()
 }
 
-fn query<T>(
-    connection: &Connection,
-    sql: &str,
-    parameters: impl rusqlite::Params,
-    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    connection.prepare(sql)?.query_map(parameters, read)?.collect()
+/// A text, as it may be shown.
+fn word(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    row.get(column).map(|Word(text)| text)
+}
+
+/// A text, where there is one.
+fn optional(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    let text: Option<Word> = row.get(column)?;
+    Ok(text.map(|Word(text)| text))
 }
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own types have string keys and finite numbers")
 }
 
-/// What SQLite's refusal means to the user.
-fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
-    let path = path.to_owned();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::InUse(path),
-        Some(ErrorCode::DiskFull) => StoreError::Full(path),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            StoreError::ReadOnly {
-                path,
-                why: error.to_string(),
-            }
-        }
-        Some(ErrorCode::NotADatabase) => StoreError::Foreign {
-            path,
-            why: "not an SQLite file".to_owned(),
-        },
-        Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged {
-            path,
-            why: error.to_string(),
-        },
-        _ => StoreError::Sqlite { path, source: error },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_commit_waits_for_the_disk() {
-        /// SQLite's number for `synchronous = FULL`. A power cut cannot be had in a test, so the setting is held.
-        const FULL: i64 = 2;
-        let dir = tempfile::tempdir().unwrap();
-        let run = RunRecord {
+    fn run() -> RunRecord {
+        RunRecord {
             id: "a".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
             profile: "quick".to_owned(),
@@ -714,11 +679,42 @@ mod tests {
             handicap_percent: 0,
             options: Vec::new(),
             in_turns_with: None,
-        };
-        let begun = Store::create(dir.path(), &run, &serde_json::Value::Null, &[]).unwrap();
+        }
+    }
+
+    #[test]
+    fn every_commit_waits_for_the_disk() {
+        /// SQLite's number for `synchronous = FULL`. A power cut cannot be had in a test, so the setting is held.
+        const FULL: i64 = 2;
+        let dir = tempfile::tempdir().unwrap();
+        let begun = Store::create(dir.path(), &run(), &serde_json::Value::Null, &[]).unwrap();
         assert_eq!(begun.pragma::<i64>("synchronous").unwrap(), FULL);
         begun.close().unwrap();
         let resumed = Store::resume(dir.path()).unwrap();
         assert_eq!(resumed.pragma::<i64>("synchronous").unwrap(), FULL);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_before_there_is_a_store_leaves_nothing_to_go_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = Store::create_at_most(dir.path(), &run(), &serde_json::Value::Null, &[], Some(2));
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, StoreError::NoRoom(_)), "{refused:?}");
+        assert!(!refused.to_string().contains("--resume"), "{refused}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_takes_too_long_to_read_is_none_of_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        Store::create(dir.path(), &run(), &serde_json::Value::Null, &[])
+            .unwrap()
+            .close()
+            .unwrap();
+        let mut store = Store::read(dir.path()).unwrap();
+        guarded::bound(&mut store.connection, Some(Duration::ZERO)).unwrap();
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+        let refused = store.query(endless, [], |row| row.get::<_, i64>(0)).unwrap_err();
+        assert!(matches!(refused, StoreError::Foreign { .. }), "{refused:?}");
     }
 }

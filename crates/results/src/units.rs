@@ -7,6 +7,8 @@
 /// Groups the digits of large numbers; it is narrow and no line breaks at it.
 const THIN: char = '\u{202f}';
 
+use crate::outside::clean;
+
 /// What a unit's numbers are printed in: a divisor and a name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale<'a> {
@@ -162,7 +164,7 @@ impl<'a> Scale<'a> {
         if self.name.is_empty() {
             number
         } else {
-            format!("{number} {}", self.name)
+            format!("{number} {}", clean(self.name))
         }
     }
 
@@ -253,7 +255,7 @@ pub fn metric_name(metric: &str) -> String {
     };
     let name = name.strip_suffix("_ns").map(str::to_owned).unwrap_or(name);
     let name = name.replace("_ns_", "_");
-    name.replace('_', " ").replace("cpu ", "CPU ")
+    clean(&name).replace('_', " ").replace("cpu ", "CPU ")
 }
 
 /// The wider half of an interval, relative to its median.

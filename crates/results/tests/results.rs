@@ -1,5 +1,8 @@
 //! The store against everything that can happen to a file, and two runs against each other.
 
+#[path = "results/guarded.rs"]
+mod guarded;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

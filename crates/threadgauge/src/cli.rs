@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use threadgauge_lab::selection::Selector;
 use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
+use threadgauge_results::LARGEST_SEED;
 
 use crate::commands::load::options::LoadOptions;
 use crate::commands::serve::settings::Settings;
@@ -164,8 +165,8 @@ pub struct RunOptions {
     /// Exactly this many rounds, at least 1; 6 or more give intervals
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Seed of the shuffles; random if not given, and stored with the results
-    #[arg(long)]
+    /// Seed of the shuffles, below 2^53; random if not given, and stored with the results
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=LARGEST_SEED))]
     pub seed: Option<u64>,
     /// CPUs to measure on, e.g. 0,2-3; all that this process may use if not given
     #[arg(long, value_name = "LIST")]

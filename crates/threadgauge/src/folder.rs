@@ -12,6 +12,7 @@ use threadgauge_report::{SampleRow, write_all};
 use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
 
 use crate::commands::load::experiment::{LOAD, SECONDS};
+use crate::output::say;
 
 /// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
 pub fn default_out(started: &str, id: &str) -> PathBuf {
@@ -32,7 +33,9 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
     if dir.join(STORE_FILE).exists() {
         return Ok(());
     }
-    if let Some(file) = OURS.iter().map(|name| dir.join(name)).find(|path| path.exists()) {
+    // A link that leads nowhere is somebody's, too.
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    if let Some(file) = OURS.iter().map(|name| dir.join(name)).find(is_there) {
         bail!(
             "{} is there already and would be replaced; choose another --out",
             file.display()
@@ -69,7 +72,7 @@ pub fn from_store(dir: &Path, store: &Store) -> Result<RunData> {
     })
 }
 
-/// Writes every report of `data` into `dir`.
+/// Writes every report of `data` into `dir`, and says which could not be made.
 pub fn write(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
     let params: BTreeMap<&str, &Params> = cases(&data.results).collect();
@@ -80,7 +83,11 @@ pub fn write(data: &RunData, dir: &Path) -> Result<Vec<PathBuf>> {
         .flatten()
         .flat_map(|s| rows(s, params.get(s.case.as_str()).copied().unwrap_or(&none)))
         .collect();
-    Ok(write_all(&data.results, &rows, dir)?)
+    let written = write_all(&data.results, &rows, dir)?;
+    for missing in &written.missing {
+        say(&missing.to_string());
+    }
+    Ok(written.paths)
 }
 
 fn cases(results: &Results) -> impl Iterator<Item = (&str, &Params)> {

@@ -1,8 +1,14 @@
 //! How a command talks: results to standard output, all else to standard error, and how it ends.
+//!
+//! All of it goes through here, so that nothing that others wrote (a folder's name, a case of a store, what a server
+//! answered) steers the terminal, or the build server that reads along.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use serde::Serialize;
 use threadgauge_report::{Style, fitted};
+use threadgauge_results::outside::{clean, harmless, harmless_json};
 
 /// How a command that did what it was asked for ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +24,23 @@ pub enum Verdict {
 /// What every command returns; an error is exit code 2, with the reason.
 pub type Done = anyhow::Result<Verdict>;
 
-/// Writes results. Whoever read them and has had enough (`| head`) is no failure of ours.
+/// Writes results.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    print_as_it_is(&harmless(text))
+}
+
+/// Writes results as JSON.
+pub fn print_json(results: &impl Serialize) -> anyhow::Result<()> {
+    print_json_text(&serde_json::to_string_pretty(results)?)
+}
+
+/// Writes results that are JSON.
+pub fn print_json_text(json: &str) -> anyhow::Result<()> {
+    print_as_it_is(&harmless_json(json))
+}
+
+/// Writes what is all our own. Whoever read it and has had enough (`| head`) is no failure of ours.
+pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
@@ -40,7 +61,12 @@ pub fn print_words(text: &str) -> anyhow::Result<()> {
 
 /// Says something to the person; nobody listening is no failure.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", harmless(text));
+}
+
+/// A path in a line.
+pub fn shown(path: &Path) -> String {
+    clean(&path.display().to_string())
 }
 
 /// Says what was wrong, with its causes.
@@ -65,11 +91,26 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
 /// How wide and colourful standard output is.
 pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     Style {
         width: if terminal { width() } else { 100 },
-        colour: terminal && !no_colour,
+        colour: terminal && may_colour(),
     }
+}
+
+/// Whether a terminal may get colours: `NO_COLOR` forbids it, and a dumb one has none.
+pub fn may_colour() -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    !forbidden && !is_dumb()
+}
+
+/// Whether standard error can show a line that changes.
+pub fn may_draw() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
+}
+
+/// Whether the terminal knows no sequences at all, as one inside an editor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
 fn width() -> usize {

@@ -3,7 +3,6 @@
 //! Drawn between workers only, never by a timer, so that showing it disturbs no sample. On a terminal
 //! it is one bar; elsewhere a line whenever a round begins. An experiment that ends says its answer.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -12,8 +11,9 @@ use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::{Observer, Progress};
 use threadgauge_report::short_answer;
 use threadgauge_results::Store;
+use threadgauge_results::outside::clean;
 
-use crate::output::say;
+use crate::output::{may_colour, may_draw, say};
 
 /// Shows a run.
 pub struct Shown {
@@ -24,10 +24,9 @@ pub struct Shown {
 
 impl Shown {
     pub fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = may_draw().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-            let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-            let colour = if plain { "" } else { ".cyan" };
+            let colour = if may_colour() { ".cyan" } else { "" };
             let template = format!("{{bar:20{colour}}} {{wide_msg}}");
             bar.set_style(
                 ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
@@ -64,7 +63,9 @@ impl Observer for Shown {
             if self.experiment != progress.experiment || self.round != progress.round {
                 self.line(&format!(
                     "{}: round {} of {}, {left}",
-                    progress.experiment, progress.round, progress.rounds
+                    clean(progress.experiment),
+                    progress.round,
+                    progress.rounds
                 ));
             }
             self.experiment = progress.experiment.to_owned();
@@ -72,7 +73,7 @@ impl Observer for Shown {
             return;
         };
         bar.set_position((progress.share * 1000.0) as u64);
-        bar.set_message(format!(
+        bar.set_message(clean(&format!(
             "{left} · {} · round {}/{} · {}/{} · {}",
             progress.experiment,
             progress.round,
@@ -83,7 +84,7 @@ impl Observer for Shown {
                 .case
                 .split_once('/')
                 .map_or(progress.case, |(_, params)| params),
-        ));
+        )));
     }
 
     fn experiment_ends(&mut self, id: &str, because: &str, store: &Store) {

@@ -14,6 +14,8 @@ mod mixed;
 mod monitor;
 #[path = "command/multicast.rs"]
 mod multicast;
+#[path = "command/outside.rs"]
+mod outside;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/signals.rs"]

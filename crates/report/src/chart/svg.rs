@@ -1,5 +1,7 @@
 //! A picture in SVG: its head, its width, and the string it is written into, with escaping and short numbers.
 
+use threadgauge_results::outside::steers;
+
 /// What a screen reader hears of the picture.
 pub(crate) struct Head {
     pub id: String,
@@ -96,7 +98,7 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() => out.push(' '),
+            c if steers(c) => out.push(' '),
             c => out.push(c),
         }
     }

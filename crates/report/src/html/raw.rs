@@ -45,7 +45,7 @@ fn pack<'a>(rows: &[&SampleRow<'a>]) -> (String, Vec<&'a str>) {
     let mut index: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for row in rows.iter().filter(|r| !r.metric.is_empty()) {
         index.entry((row.metric, row.unit)).or_insert_with(|| {
-            metrics.push(format!("{}, {}", row.metric, row.unit));
+            metrics.push(clean(&format!("{}, {}", row.metric, row.unit)));
             metrics.len() - 1
         });
     }

@@ -2,11 +2,13 @@
 
 use maud::{Markup, html as markup};
 
-/// Text without control characters, which HTML does not allow even escaped.
+use threadgauge_results::outside::steers;
+
+/// Text without what steers: control characters HTML does not allow even escaped.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| {
-            if c.is_control() && c != '\n' && c != '\t' {
+            if steers(c) && c != '\n' && c != '\t' {
                 '\u{fffd}'
             } else {
                 c

@@ -31,7 +31,7 @@ pub fn terminal_screen(results: &Results, style: &Style) -> String {
     let day = run.started.get(..10).unwrap_or(&run.started);
     let profile = lead::profile(results).map_or_else(String::new, |profile| format!("{profile}, "));
     let machine = format!("{}; {profile}{day}", headline(&results.machine));
-    let mut lines = vec![paint(style, Ink::Bold, &cut(&machine, style.width))];
+    let mut lines = vec![paint(style, Ink::Bold, &cut(&clean(&machine), style.width))];
     let Trust { answer, says } = Trust::of(results);
     let believed = at_most(
         2,

@@ -1,6 +1,8 @@
 //! Lines for a terminal: wrapping, colour, and nothing that could steer it.
 //!
-//! Texts of a run can hold what a program under test printed; control characters never get through.
+//! Texts of a run can hold what a program under test printed: they are [cleaned](clean).
+
+pub(crate) use threadgauge_results::outside::clean;
 
 /// How wide the terminal is and whether it shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,18 +58,6 @@ pub(crate) fn paint(style: &Style, ink: Ink, text: &str) -> String {
 pub(crate) fn painted(style: &Style, ink: Ink, text: &str, first: &str) -> String {
     let text = paragraph(text, style.width, first);
     format!("{}\n", paint(style, ink, text.trim_end()))
-}
-
-/// `text` without control characters; line ends become spaces.
-pub(crate) fn clean(text: &str) -> String {
-    let kept = text.chars().map(|c| {
-        if c.is_whitespace() && c != '\u{202f}' {
-            ' '
-        } else {
-            c
-        }
-    });
-    kept.filter(|c| !c.is_control()).collect()
 }
 
 /// `text` in lines of at most `width`, the first after `first`, the others after as many spaces.
@@ -157,11 +147,6 @@ mod tests {
             fitted("a row of this table   too long\n", 24),
             "a row of this table too\nlong\n"
         );
-    }
-
-    #[test]
-    fn what_steers_a_terminal_does_not_reach_it() {
-        assert_eq!(clean("\u{1b}[2Jgone\r\nnext\u{7}"), "[2Jgone  next");
     }
 
     proptest! {

@@ -2,6 +2,8 @@
 
 use rust_xlsxwriter::{Format, FormatAlign, FormatBorder, Worksheet, XlsxError};
 
+use threadgauge_results::outside::steers;
+
 /// The most characters a cell may have.
 const CELL: usize = 32_767;
 
@@ -42,7 +44,7 @@ pub(super) fn number(
 /// Text a cell can hold.
 pub(super) fn clip(text: &str) -> String {
     text.chars()
-        .filter(|c| !c.is_control() || *c == '\n')
+        .filter(|c| !steers(*c) || *c == '\n')
         .take(CELL)
         .collect()
 }

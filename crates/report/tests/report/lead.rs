@@ -232,7 +232,10 @@ fn all_files_of_a_load_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let results = load();
     assert_eq!(
-        write_all(&results, &samples(&results), dir.path()).unwrap().len(),
+        write_all(&results, &samples(&results), dir.path())
+            .unwrap()
+            .paths
+            .len(),
         6
     );
 }

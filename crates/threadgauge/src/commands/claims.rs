@@ -8,7 +8,7 @@ use threadgauge_results::{Claim, Finding, claims as all, units};
 
 use crate::cli::ClaimsOptions;
 use crate::folder;
-use crate::output::{Done, Verdict, print, style};
+use crate::output::{Done, Verdict, print, print_json, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
@@ -20,14 +20,13 @@ pub fn claims(options: &ClaimsOptions) -> Done {
         .filter_map(|f| Some((f.claim.as_deref()?, f)))
         .collect();
     let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
-    let text = if options.json {
+    if options.json {
         let rows: Vec<_> = all().iter().map(|c| json(c, finding(c))).collect();
-        serde_json::to_string_pretty(&rows)?
+        print_json(&rows)?;
     } else {
         let rows: Vec<ClaimRow> = all().iter().map(|c| row(c, finding(c))).collect();
-        claims_table(&rows, &style())
-    };
-    print(&text)?;
+        print(&claims_table(&rows, &style()))?;
+    }
     Ok(Verdict::Done)
 }
 

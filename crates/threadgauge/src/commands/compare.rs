@@ -1,11 +1,12 @@
 //! Two result folders side by side.
 
 use threadgauge_report::{comparison_json, comparison_markdown, comparison_text};
+use threadgauge_results::outside::clean;
 use threadgauge_results::{ComparisonResult, Results, Status, compare as compare_runs};
 
 use crate::cli::{CompareOptions, Format, Threshold};
 use crate::folder;
-use crate::output::{Done, Verdict, print, say, style};
+use crate::output::{Done, Verdict, print, print_json_text, say, style};
 
 /// Prints what changed from A to B; with `--fail-on` the exit code says whether too much did.
 pub fn compare(options: &CompareOptions) -> Done {
@@ -22,17 +23,17 @@ pub fn compare(options: &CompareOptions) -> Done {
     } else {
         options.format
     };
-    print(&match format {
-        Format::Text => comparison_text(&compared, &style()),
-        Format::Markdown => comparison_markdown(&compared),
-        Format::Json => comparison_json(&compared),
-    })?;
+    match format {
+        Format::Text => print(&comparison_text(&compared, &style())),
+        Format::Markdown => print(&comparison_markdown(&compared)),
+        Format::Json => print_json_text(&comparison_json(&compared)),
+    }?;
     let Some(threshold) = options.fail_on else {
         return Ok(Verdict::Done);
     };
     let lost = lost(&a.results, &b.results);
     for case in &lost {
-        say(&format!("B has no figures of a case that A has: {case}"));
+        say(&format!("B has no figures of a case that A has: {}", clean(case)));
     }
     let open = compared.rows.iter().filter(|r| r.ci95.is_none()).count();
     if open > 0 {
@@ -46,7 +47,7 @@ pub fn compare(options: &CompareOptions) -> Done {
     for row in &beyond {
         say(&format!(
             "slower than --fail-on allows: {} ({:.3})",
-            row.b,
+            clean(&row.b),
             row.ratio.unwrap_or(f64::NAN)
         ));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use threadgauge_machine::{Advice, Severity, examine, fingerprint, noise_probe};
 
 use crate::cli::DoctorOptions;
-use crate::output::{Done, Verdict, print, print_words, say};
+use crate::output::{Done, Verdict, print_json, print_words, say};
 
 /// Prints the advice, the worst first.
 pub fn doctor(options: &DoctorOptions) -> Done {
@@ -16,7 +16,7 @@ pub fn doctor(options: &DoctorOptions) -> Done {
     advice.sort_by_key(|a| std::cmp::Reverse(a.severity));
     if options.json {
         let all = serde_json::json!({"machine": machine, "noise": noise, "advice": advice});
-        print(&serde_json::to_string_pretty(&all)?)?;
+        print_json(&all)?;
     } else {
         print_words(&advice.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate as completions};
 
 use crate::cli::{Cli, Generated};
-use crate::output::{Done, Verdict, print};
+use crate::output::{Done, Verdict, print_as_it_is};
 
 /// Writes what was asked for to standard output.
 pub fn generate(what: Generated) -> Done {
@@ -16,7 +16,7 @@ pub fn generate(what: Generated) -> Done {
         Generated::Zsh => completions(Shell::Zsh, &mut command, "threadgauge", &mut text),
         Generated::Fish => completions(Shell::Fish, &mut command, "threadgauge", &mut text),
     }
-    print(&String::from_utf8_lossy(&text))?;
+    print_as_it_is(&String::from_utf8_lossy(&text))?;
     Ok(Verdict::Done)
 }
 

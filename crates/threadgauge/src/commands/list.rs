@@ -9,7 +9,7 @@ use threadgauge_lab::site::Site;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
-use crate::output::{Done, Verdict, print, print_words};
+use crate::output::{Done, Verdict, print_json, print_words};
 use crate::progress::minutes;
 
 /// Prints every experiment with what it takes.
@@ -20,9 +20,7 @@ pub fn list(options: &ListOptions) -> Done {
         .map(|e| Entry::new(&Chosen::all(e, &site), &site))
         .collect();
     if options.json {
-        print(&serde_json::to_string_pretty(
-            &entries.iter().map(Entry::json).collect::<Vec<_>>(),
-        )?)?;
+        print_json(&entries.iter().map(Entry::json).collect::<Vec<_>>())?;
     } else {
         print_words(&text(&entries, options))?;
     }

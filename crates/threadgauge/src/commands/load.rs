@@ -26,6 +26,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use signal_hook::flag;
 use threadgauge_load::{LoadError, Search};
+use threadgauge_results::LARGEST_SEED;
 
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
@@ -35,7 +36,7 @@ use crate::commands::load::server::{ServerSide, seen};
 use crate::commands::load::show::{Done as RunDone, per_second};
 use crate::commands::load::target::Target;
 use crate::commands::load::workload::Workload;
-use crate::output::{Done, Verdict, print, print_words, say};
+use crate::output::{Done, Verdict, print_json, print_words, say, shown};
 use crate::signals::{self, Asked};
 
 /// No search goes beyond this, requests a second.
@@ -65,7 +66,7 @@ pub fn load(options: &LoadOptions) -> Done {
         }
     }
     let server = ServerSide::prepare(options, &mut target, most.unwrap_or(0) as u64)?;
-    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 53));
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..=LARGEST_SEED));
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let kept = options.out.as_deref();
     let kept = kept.map(|dir| Kept::new(dir, options, seed, &started, workload.as_ref()));
@@ -297,7 +298,7 @@ impl Load<'_> {
         // Where one of the two cannot be done the other is.
         let written = self.write(runs);
         if self.options.json {
-            print(&serde_json::to_string_pretty(document)?)?;
+            print_json(document)?;
         } else {
             print_words(text)?;
         }
@@ -323,7 +324,7 @@ impl Load<'_> {
         let is_stopped = self.is_stopped();
         if let Some(kept) = self.kept.as_mut().filter(|_| !runs.is_empty()) {
             let report = kept.write(runs, is_stopped)?;
-            say(&format!("report: {}", report.display()));
+            say(&format!("report: {}", shown(&report)));
         }
         Ok(())
     }

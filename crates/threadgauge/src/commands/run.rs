@@ -16,12 +16,14 @@ use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
-use threadgauge_results::{RunData, RunRecord, Store, StoredExperiment, machine_differences};
+use threadgauge_results::{
+    LARGEST_SEED, RunData, RunRecord, Store, StoreError, StoredExperiment, machine_differences,
+};
 
 use crate::cli::RunOptions;
 use crate::commands::load::experiment::LOAD;
 use crate::folder;
-use crate::output::{Done, Verdict, print, say, style};
+use crate::output::{Done, Verdict, print, print_json, say, shown, style};
 use crate::progress::{Shown, minutes};
 use crate::signals::{self, Asked};
 
@@ -52,7 +54,7 @@ pub fn run(options: &RunOptions) -> Done {
         mut turns,
         ..
     } = begun;
-    say(&format!("Results go to {}", dir.display()));
+    say(&format!("Results go to {}", shown(&dir)));
     let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
@@ -71,15 +73,19 @@ pub fn run(options: &RunOptions) -> Done {
     // Whatever stopped it, what was measured is reported.
     let data = folder::from_store(&dir, &store)?;
     let closed = store.close();
-    let files = folder::write(&data, &dir);
+    let files = match &closed {
+        // In its place may be another by now.
+        Err(StoreError::Moved(_)) => Ok(Vec::new()),
+        _ => folder::write(&data, &dir),
+    };
     let ending = ending?;
-    closed?;
     show(&data, options)?;
+    closed?;
     let report = files?
         .into_iter()
         .find(|f| f.extension().is_some_and(|e| e == "html"));
     if let Some(report) = report {
-        say(&format!("Report: {}", report.display()));
+        say(&format!("Report: {}", shown(&report)));
     }
     if ending == Ending::Interrupted {
         say(&format!(
@@ -188,9 +194,8 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
     })
 }
 
-/// Of those that a reader of JSON anywhere can hold.
 fn random_seed() -> u64 {
-    fastrand::u64(..1 << 53)
+    fastrand::u64(..=LARGEST_SEED)
 }
 
 /// The choices that change what is measured, as typed; two runs that differ in them are not alike.
@@ -267,7 +272,7 @@ fn interrupts() -> Result<(Interrupts, Asked)> {
 
 fn show(data: &RunData, options: &RunOptions) -> Result<()> {
     if options.json {
-        return print(&serde_json::to_string_pretty(&data.results)?);
+        return print_json(&data.results);
     }
     let style = style();
     if !options.tables {

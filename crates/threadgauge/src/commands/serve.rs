@@ -30,7 +30,7 @@ use crate::cli::ServeOptions;
 use crate::commands::serve::monitor::{Hosts, Monitor, Pages};
 use crate::commands::serve::settings::Settings;
 use crate::commands::serve::signals::{Source, Told};
-use crate::output::{Done, Verdict, print, print_words, say};
+use crate::output::{Done, Verdict, print, print_json, print_words, say};
 
 /// Serves until told to stop, then prints what happened; or lists what can be served.
 pub fn serve(options: ServeOptions) -> Done {
@@ -40,7 +40,7 @@ pub fn serve(options: ServeOptions) -> Done {
             "--list shows all protocols and designs: neither their names nor settings go with it"
         );
         match options.json {
-            true => print(&serde_json::to_string_pretty(&list::json())?)?,
+            true => print_json(&list::json())?,
             false => print_words(&list::text())?,
         }
         return Ok(Verdict::Done);
@@ -70,11 +70,10 @@ pub fn serve(options: ServeOptions) -> Done {
         }
         _ => protocol.visit(serve)?,
     };
-    print(&if options.json {
-        serde_json::to_string_pretty(&summary_json(protocol, design, &totals))?
-    } else {
-        summary(protocol, design, &totals)
-    })?;
+    match options.json {
+        true => print_json(&summary_json(protocol, design, &totals))?,
+        false => print(&summary(protocol, design, &totals))?,
+    }
     Ok(Verdict::Done)
 }
 

@@ -126,19 +126,17 @@ impl<'a> Kept<'a> {
     /// It is written anew each time, since a store has all its cases from its beginning, and those of a load show as it
     /// goes on: the rates of a search, the seconds that a run really took.
     fn store(&mut self, runs: &[Done], because: &str) -> Result<()> {
-        let beside = self.dir.join(format!(".unfinished.{}", std::process::id()));
-        // What a process of the same number left there.
-        let _ = fs::remove_dir_all(&beside);
-        let filled = self.fill(&beside, runs, because).and_then(|()| {
-            if !self.is_begun {
-                refuse_other_results(self.dir)?;
-            }
-            Ok(fs::rename(beside.join(STORE_FILE), self.dir.join(STORE_FILE))?)
-        });
-        // It may never have come to be, and what went wrong before is what is told.
-        let _ = fs::remove_dir_all(&beside);
-        self.is_begun |= filled.is_ok();
-        filled
+        let beside = tempfile::Builder::new()
+            .prefix(".unfinished.")
+            .tempdir_in(self.dir)
+            .with_context(|| format!("no store can be made in {}", self.dir.display()))?;
+        self.fill(beside.path(), runs, because)?;
+        if !self.is_begun {
+            refuse_other_results(self.dir)?;
+        }
+        fs::rename(beside.path().join(STORE_FILE), self.dir.join(STORE_FILE))?;
+        self.is_begun = true;
+        Ok(())
     }
 
     /// Makes a store of these runs in a folder of its own.

@@ -2,7 +2,6 @@
 //!
 //! A thread of its own draws, so that a slow terminal never holds the generator up.
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use threadgauge_load::{Latency, Second, ServerWatch, Watch};
 use threadgauge_results::units::{count, with_unit};
 
-use crate::output::say;
+use crate::output::{may_draw, say};
 
 /// Looks on for a person, and ends the run when it is told to.
 pub struct Live {
@@ -61,7 +60,7 @@ impl Drop for Live {
 }
 
 fn draw(come: &Receiver<Second>, takes: Duration, watch: Option<&ServerWatch>) {
-    let bar = std::io::stderr().is_terminal().then(|| {
+    let bar = may_draw().then(|| {
         let bar = ProgressBar::with_draw_target(Some(takes.as_secs().max(1)), ProgressDrawTarget::stderr());
         // Both lines fit into 80 columns, where few requests are on their way.
         let style = ProgressStyle::with_template("{bar:8} {prefix}\n{wide_msg}");

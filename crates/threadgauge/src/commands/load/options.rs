@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use threadgauge_load::{Arrivals, BitRate, Pace, Ramp, Sizes, Slo, Span};
+use threadgauge_results::LARGEST_SEED;
 
 use crate::commands::serve::values::Whole;
 
@@ -187,8 +188,8 @@ pub struct LoadOptions {
     /// where none is on errors, nothing may fail
     #[arg(long, value_name = "CONDITION,…")]
     pub slo: Option<Slo>,
-    /// Of arrivals and thoughts; random if not given, and in the results
-    #[arg(long, value_name = "N")]
+    /// Of arrivals and thoughts, below 2^53; random if not given, and in the results
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=LARGEST_SEED))]
     pub seed: Option<u64>,
     /// Go on with fewer connections where not all can be made
     #[arg(long)]
