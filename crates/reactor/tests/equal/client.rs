@@ -3,14 +3,14 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::{self, ScopedJoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, connect_unspec, socket_with, sockopt};
 
 use crate::PATIENCE;
 use crate::model::Ending;
-use crate::trace::{After, End, Piece, Reader, Tail, Talk};
+use crate::trace::{After, End, Piece, Reader, Tail, Talk, WRITE_TIME};
 
 /// A client.
 pub struct Client {
@@ -70,7 +70,7 @@ impl Client {
             let saying = scope.spawn(|| {
                 self.say(&last_with_tail(talk))?;
                 match talk.end {
-                    End::HalfClose => self.socket.shutdown(Shutdown::Write),
+                    End::HalfClose | End::Slow => self.socket.shutdown(Shutdown::Write),
                     _ => Ok(()),
                 }
             });
@@ -87,11 +87,11 @@ impl Client {
                 };
             }
             sleep(talk.reader.first);
-            let most = match talk.end {
-                End::Reset => count,
-                _ => usize::MAX,
+            let ended = match talk.end {
+                End::Reset => self.read(&talk.reader, count, &mut bytes),
+                End::Slow => self.read_slowly(&talk.reader, &mut bytes),
+                _ => self.read(&talk.reader, usize::MAX, &mut bytes),
             };
-            let ended = self.read(&talk.reader, most, &mut bytes);
             let said = said(saying);
             let mut ending = match said {
                 Err(error) if ended.is_ok() => Err(format!("it could not say all: {error}")),
@@ -166,6 +166,22 @@ impl Client {
             sleep(reader.pause);
         }
         Ok(false)
+    }
+
+    /// Reads as a slow reader does for twice the time in which one may read nothing, and then the rest.
+    fn read_slowly(&self, reader: &Reader, into: &mut Vec<u8>) -> io::Result<bool> {
+        let began = Instant::now();
+        while began.elapsed() < 2 * WRITE_TIME {
+            if self.read(reader, reader.piece, into)? {
+                return Ok(true);
+            }
+        }
+        let quick = Reader {
+            piece: 65_536,
+            pause: Duration::ZERO,
+            ..*reader
+        };
+        self.read(&quick, usize::MAX, into)
     }
 
     /// Waits until the server has ended it with a reset, and reads nothing.

@@ -100,7 +100,7 @@ fn of_talk(protocol: BuiltIn, talk: &Talk) -> Expected {
     acts.pop();
     acts.push(Act::Say(0, last.clone()));
     acts.push(match talk.end {
-        End::HalfClose => Act::End(0),
+        End::HalfClose | End::Slow => Act::End(0),
         End::Stop => Act::Stop,
         // If it has not ended. But for the reason, its session sees the same.
         End::Session | End::Reset | End::Idle | End::Deaf => Act::Lose(0),

@@ -72,6 +72,8 @@ pub enum End {
     Idle,
     /// It reads nothing any more.
     Deaf,
+    /// It reads a little all the time, longer than one may read nothing; then the rest, and sends no more.
+    Slow,
     /// The server stops.
     Stop,
 }
@@ -135,7 +137,7 @@ enum Theme {
     Any,
     /// Being idle.
     Idle,
-    /// Taking nothing.
+    /// Taking nothing, or little.
     Deaf,
     /// Hearing each other.
     Rooms,
@@ -147,7 +149,10 @@ const THEMES: [Theme; 5] = [Theme::Any, Theme::Rooms, Theme::Any, Theme::Idle, T
 const ASKED: [BuiltIn; 4] = [BuiltIn::Http, BuiltIn::Bytes, BuiltIn::Numbered, BuiltIn::Echo];
 
 /// How much a client is asked for that takes none of it, in bytes: more than sockets and limit hold together.
-const MUCH: usize = 12 << 20;
+const MUCH: usize = 6 << 20;
+
+/// How long one may take nothing of what waits for it, where some do.
+pub const WRITE_TIME: Duration = Duration::from_millis(1_500);
 
 impl Round {
     /// The round of this number that belongs to the seed, with so many traces; without `shared`, of protocols whose
@@ -184,7 +189,7 @@ impl Round {
         ];
         match theme {
             Theme::Idle => settings.push("idle_ms=2000".to_owned()),
-            Theme::Deaf => settings.push("write_timeout_ms=1500".to_owned()),
+            Theme::Deaf => settings.push(format!("write_timeout_ms={}", WRITE_TIME.as_millis())),
             Theme::Any | Theme::Rooms => {}
         }
         let traces = (0..traces).map(|_| match theme {
@@ -207,7 +212,9 @@ impl Round {
 
     /// Whether it has clients that wait until a time of the server has passed.
     pub fn waits_for_times(&self) -> bool {
-        self.has_idle_clients() || self.has_clients_that(End::Deaf)
+        [End::Idle, End::Deaf, End::Slow]
+            .map(|end| self.has_clients_that(end))
+            .contains(&true)
     }
 
     fn has_clients_that(&self, end: End) -> bool {
@@ -223,7 +230,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     let end = match theme {
         Theme::Idle => End::Idle,
-        Theme::Deaf => pick(rng, &[End::Deaf, End::Session, End::HalfClose]),
+        Theme::Deaf => pick(rng, &[End::Deaf, End::Slow, End::Session, End::HalfClose]),
         _ => pick(
             rng,
             &[
@@ -249,7 +256,7 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
         End::Idle => last = Vec::new(),
         // A request that is never whole.
         End::HalfClose if rng.bool() => last.extend(part(protocol)),
-        End::Deaf => {
+        End::Deaf | End::Slow => {
             last = match protocol {
                 BuiltIn::Echo => vec![b'e'; MUCH],
                 _ => request(protocol, 16_000).repeat(MUCH / 16_000),
@@ -279,13 +286,22 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
         _ => None,
     };
     // Who is to be idle for its own will alone makes no pauses.
-    let pauses = !matches!(end, End::Idle | End::Deaf);
+    let pauses = !matches!(end, End::Idle | End::Deaf | End::Slow);
     Talk {
         opening: cut(rng, &opening, pauses),
         last: cut(rng, &last, pauses),
         end,
         tail,
-        reader: reader(rng, pauses),
+        reader: match end {
+            // Less than makes the server's socket take more in time.
+            End::Slow => Reader {
+                buffer: Some(65_536),
+                piece: 4_096,
+                pause: Duration::from_millis(15),
+                first: Duration::ZERO,
+            },
+            _ => reader(rng, pauses),
+        },
     }
 }
 
