@@ -27,6 +27,7 @@ use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::outbox_table::{OutboxState, OutboxTable};
 use crate::protocol::{Effects, Protocol};
+use crate::read_times::ReadTimes;
 use crate::serving::Serving;
 use crate::shutdown::{Phase, ShutdownSignal};
 use crate::stop::{poll_once, timespec};
@@ -159,8 +160,8 @@ impl<'a, P: Protocol, H: ShutdownSignal> Worker<'a, P, H> {
             // A client that cannot be waited for in the call itself has often sent already.
             more_likely: !H::WAKES,
             alarm: None,
-            silent_until: None,
-            new_until: options.handshake.and_then(from_now),
+            times: ReadTimes::new(Instant::now()),
+            is_refused: false,
         };
         peer.note();
         while !(peer.is_over() && peer.leave()) {
@@ -232,10 +233,9 @@ struct Peer<'a, P: Protocol, H: ShutdownSignal> {
     more_likely: bool,
     /// When the session wants to be called.
     alarm: Option<Instant>,
-    /// When it is closed unless something comes. `None` while nothing is received, by the server's own will.
-    silent_until: Option<Instant>,
-    /// When it is closed unless a first whole message comes.
-    new_until: Option<Instant>,
+    times: ReadTimes,
+    /// Nothing is received, by the server's own will.
+    is_refused: bool,
 }
 
 impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
@@ -293,7 +293,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         }
         let held_up = self.shared.as_ref().is_some_and(SharedOutbox::is_held_up);
         let receives = !self.is_shut_in(self.phase) && !held_up;
-        self.note_silence(receives && !self.connection.refuses_input());
+        self.note_refusal(!receives || self.connection.refuses_input());
         let reads = receives && self.connection.wants_input();
         let only_reads = reads && self.shared.is_none() && self.scratch.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest(None).is_none() {
@@ -303,12 +303,10 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         }
     }
 
-    /// Time in which nothing is received by the server's own will does not count as idle.
-    fn note_silence(&mut self, is_heard: bool) {
-        match (is_heard, self.options.idle) {
-            (true, Some(limit)) if self.silent_until.is_none() => self.silent_until = from_now(limit),
-            (true, _) => {}
-            (false, _) => self.silent_until = None,
+    /// Time in which nothing is received by the server's own will does not count.
+    fn note_refusal(&mut self, is_refused: bool) {
+        if std::mem::replace(&mut self.is_refused, is_refused) && !is_refused {
+            self.times.listens(Instant::now());
         }
     }
 
@@ -345,6 +343,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             clock: &mut Clock::default(),
         };
         call(&mut self.connection, &mut turn);
+        self.times.used(&self.connection, self.options, Instant::now);
         self.counters.messages.add(self.connection.messages() - messages);
         self.note();
     }
@@ -440,14 +439,13 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
-                self.silent_until = None;
+                if self.options.wants_heard() {
+                    self.times.heard(Instant::now());
+                }
                 if let Some(shared) = &mut self.shared {
                     shared.throttle.clear();
                 }
                 self.call(|connection, turn| connection.received(&input, turn));
-                if !self.connection.is_new() {
-                    self.new_until = None;
-                }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.fail(),
@@ -556,18 +554,14 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
     /// The next time at which something happens. `look_at`: when the client is to be looked at, if it takes nothing.
     fn nearest(&self, look_at: Option<Instant>) -> Option<(Instant, Due)> {
         let throttle = self.shared.as_ref().and_then(|shared| shared.throttle.until());
-        let new_until = self.new_until.filter(|_| self.connection.ending().is_none());
+        let nothing = self.times.nearest(self.options).filter(|_| !self.is_refused);
         let times = [
-            (self.alarm, Due::Alarm),
-            (throttle, Due::Turn),
-            (look_at, Due::Look),
-            (self.silent_until, Due::End(CloseReason::Idle)),
-            (new_until, Due::End(CloseReason::Handshake)),
+            self.alarm.map(|at| (at, Due::Alarm)),
+            throttle.map(|at| (at, Due::Turn)),
+            look_at.map(|at| (at, Due::Look)),
+            nothing.map(|(at, reason)| (at, Due::End(reason))),
         ];
-        times
-            .into_iter()
-            .filter_map(|(at, what)| Some((at?, what)))
-            .min_by_key(|&(at, _)| at)
+        times.into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
     /// The session hears that its connection is gone, which is counted; then the socket lingers, if it does. Leaves the

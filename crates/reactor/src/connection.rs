@@ -43,6 +43,8 @@ pub(crate) struct Connection<S> {
     max_frame: usize,
     /// What has come and was not used yet.
     input: Vec<u8>,
+    /// `input` is a part of a head.
+    in_head: bool,
     /// `input` waits for the client to take its output, or for steps to answer.
     held: bool,
     /// It waits only until the others had their turn.
@@ -110,6 +112,7 @@ impl<S: Session> Connection<S> {
             session,
             max_frame,
             input: Vec::new(),
+            in_head: false,
             held: false,
             interrupted: false,
             unfinished: false,
@@ -135,9 +138,10 @@ impl<S: Session> Connection<S> {
         self.messages
     }
 
-    /// Whether the first message is still to come.
-    pub fn is_new(&self) -> bool {
-        self.messages == 0
+    /// Whether a head is waited for: the first of all, or one that has begun.
+    pub fn awaits_head(&self) -> bool {
+        let is_new = self.messages == 0 && self.input.is_empty();
+        self.wants_input() && (is_new || self.in_head)
     }
 
     /// Whether more should be read from the client now.
@@ -207,6 +211,7 @@ impl<S: Session> Connection<S> {
             self.pump_kept(turn);
         }
         self.check_frame();
+        self.note_head(turn);
     }
 
     /// Goes on with what the session has begun, and with held input: output was taken, a step has answered, or the
@@ -222,6 +227,7 @@ impl<S: Session> Connection<S> {
         (self.held, self.interrupted) = (false, false);
         self.pump_kept(turn);
         self.check_frame();
+        self.note_head(turn);
         self.tell_ended(turn);
     }
 
@@ -367,6 +373,18 @@ impl<S: Session> Connection<S> {
             self.messages += 1;
         }
         used
+    }
+
+    /// Asks the session what it waits for, where it has begun to come.
+    fn note_head(&mut self, turn: &mut Turn<'_>) {
+        self.in_head = false;
+        if self.input.is_empty() || self.held || self.reason.is_some() {
+            return;
+        }
+        let input = std::mem::take(&mut self.input);
+        let part = &input[..input.len().min(self.max_frame)];
+        self.in_head = self.call(turn, |session, _| session.awaits_head(part)) == Some(true);
+        self.input = input;
     }
 
     fn check_frame(&mut self) {
@@ -605,6 +623,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_head_is_waited_for_until_it_is_whole_and_not_while_input_is_held() {
+        let mut bench = Bench::new();
+        assert!(bench.connection.awaits_head(), "the first");
+        for (bytes, awaits_head) in [("o", true), ("ne\n", false), ("two\nthr", true), ("ee\n", false)] {
+            bench.received(bytes.as_bytes());
+            assert_eq!(bench.connection.awaits_head(), awaits_head, "{bytes:?}");
+        }
+        bench.full_at = 2;
+        bench.received(b"four\nfi");
+        assert!(!bench.connection.awaits_head(), "it cannot be used");
+        bench.full_at = usize::MAX;
+        bench.turn(|connection, turn| connection.resume(turn));
+        assert!(bench.connection.awaits_head());
+        bench.turn(|connection, turn| connection.ended(turn));
+        assert!(!bench.connection.awaits_head(), "it will never come");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum CloseReason {
     Refused,
     /// A message was longer than [`Protocol::MAX_FRAME`](crate::Protocol::MAX_FRAME).
     TooLong,
-    /// No whole first message within the server's `handshake` time.
+    /// No first message within the server's `handshake` time, or of a later one no whole head.
     Handshake,
     /// Nothing came for the server's `idle` time.
     Idle,
@@ -64,7 +64,7 @@ impl CloseReason {
             Self::Lost => "lost",
             Self::Refused => "refused",
             Self::TooLong => "message too long",
-            Self::Handshake => "no first message",
+            Self::Handshake => "no message in time",
             Self::Idle => "idle",
             Self::MadeRoom => "made room",
             Self::Slow => "too slow",

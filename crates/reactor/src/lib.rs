@@ -23,6 +23,7 @@ mod pool;
 pub mod protocol;
 mod pthread;
 pub mod reactor;
+mod read_times;
 mod ring;
 mod rooms;
 mod server;

@@ -185,7 +185,7 @@ pub(crate) struct Options {
     pub overflow: Overflow,
     /// How long nothing may come from a client that is read from.
     pub idle: Option<Duration>,
-    /// How long its first whole message may take.
+    /// How long the head of a message may take.
     pub handshake: Option<Duration>,
     /// How long a client may take nothing of what waits for it: see [`Outbox`](crate::outbox::Outbox).
     pub write_timeout: Duration,

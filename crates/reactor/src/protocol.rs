@@ -96,6 +96,14 @@ pub trait Session: Send + 'static {
     /// more, and sees the same bytes again then. `input` is never empty.
     fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize;
 
+    /// Whether `input`, of which [`received`](Self::received) has used nothing, is a part of a head: of what a client
+    /// has to send within the [`Server::handshake`](crate::Server::handshake) time. By default all of a message is.
+    /// Where one can be long, that is only so much of it as says how long.
+    fn awaits_head(&self, input: &[u8]) -> bool {
+        let _ = input;
+        true
+    }
+
     /// Nothing more of what has come is used now: all of it is, or the rest is no whole message, or must wait. Called
     /// once after [`received`](Self::received) was, perhaps many times, and before anything else is: the place to send
     /// what was collected meanwhile.

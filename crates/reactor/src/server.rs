@@ -136,7 +136,10 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// Closes a connection whose first whole message takes longer. By default never.
+    /// Closes a connection whose client takes longer to send the head of a message: of the first from the moment on in
+    /// which it has connected, of each other from its first byte on. A client that rests between messages is
+    /// [idle](Self::idle). What is a head, the protocol says ([`Session::awaits_head`](crate::Session::awaits_head)).
+    /// By default never.
     #[must_use]
     pub fn handshake(mut self, limit: Duration) -> Self {
         self.options.handshake = Some(measurable(limit));

@@ -97,7 +97,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if waited != Ok(1) {
             return;
         }
-        let heard = |slot| Some((self.peers.look_at(slot)?.read.as_ref()?.last_heard()?, slot));
+        let heard = |slot| Some((self.peers.look_at(slot)?.read.as_ref()?.last_heard(), slot));
         if let Some((_, oldest)) = (0..self.peers.slots()).filter_map(heard).min() {
             self.end(oldest, CloseReason::MadeRoom, reactor);
         }
@@ -183,8 +183,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             // No memory or no watches left: this client cannot be served.
             connection.end(CloseReason::Lost);
         }
-        let mut read = Box::new(ReadHalf::new(connection));
-        read.begin(reactor.now());
+        let mut read = Box::new(ReadHalf::new(connection, reactor.now()));
         read.readable = reactor.completes();
         let watched = writer == self.index && !reactor.completes();
         match self.peers.get(id) {

@@ -12,6 +12,7 @@ use crate::id::ConnectionId;
 use crate::options::{Options, Overflow};
 use crate::outbox::Outbox;
 use crate::protocol::Session;
+use crate::read_times::ReadTimes;
 use crate::throttle::Throttle;
 
 /// What both halves of a connection share. The socket is closed when the last of them is gone.
@@ -95,8 +96,7 @@ pub(crate) struct ReadHalf<S> {
     /// Whether the client has ended.
     pub peer_end: PeerEnd,
     alarm: Option<Instant>,
-    opened: Option<Instant>,
-    heard: Option<Instant>,
+    times: ReadTimes,
     /// When its timer goes off next, if that is set.
     timer: Option<Instant>,
 }
@@ -122,7 +122,8 @@ pub(crate) enum Due {
 }
 
 impl<S: Session> ReadHalf<S> {
-    pub fn new(connection: Connection<S>) -> Self {
+    /// The connection begins, and with it the server's times.
+    pub fn new(connection: Connection<S>, now: Instant) -> Self {
         Self {
             connection,
             readable: false,
@@ -140,8 +141,7 @@ impl<S: Session> ReadHalf<S> {
             kept: Vec::new(),
             peer_end: PeerEnd::Open,
             alarm: None,
-            opened: None,
-            heard: None,
+            times: ReadTimes::new(now),
             timer: None,
         }
     }
@@ -193,26 +193,26 @@ impl<S: Session> ReadHalf<S> {
         takes
     }
 
-    /// Starts the server's time-outs.
-    pub fn begin(&mut self, now: Instant) {
-        self.opened = Some(now);
-        self.heard = Some(now);
-    }
-
     /// Something has come.
     pub fn heard(&mut self, now: Instant) {
-        self.heard = Some(now);
+        self.times.heard(now);
     }
 
     /// When something came last, or it began; only where somebody [wants to know](Options::wants_heard).
-    pub fn last_heard(&self) -> Option<Instant> {
-        self.heard
+    pub fn last_heard(&self) -> Instant {
+        self.times.last_heard()
     }
 
-    /// Whoever kept it from being read has changed: time in which it is not read from does not count as idle.
+    /// What has come was used as far as it could be. Whether its timer may have to be set for that.
+    #[inline]
+    pub fn used(&mut self, options: &Options, now: impl FnOnce() -> Instant) -> bool {
+        self.times.used(&self.connection, options, now)
+    }
+
+    /// Whoever kept it from being read has changed, or there was no time to read from it: that time does not count.
     pub fn looked_at(&mut self, now: Instant) {
         if !self.is_refused() {
-            self.heard = Some(now);
+            self.times.listens(now);
         }
     }
 
@@ -230,19 +230,11 @@ impl<S: Session> ReadHalf<S> {
         if let Some(lingering) = &self.lingering {
             return Some((lingering.until(), Due::LingerOver));
         }
-        let idle = options
-            .idle
-            .zip(self.heard)
-            .filter(|_| !self.is_refused())
-            .map(|(limit, heard)| (heard + limit, Due::End(CloseReason::Idle)));
-        let handshake = options
-            .handshake
-            .zip(self.opened)
-            .filter(|_| self.connection.is_new() && self.connection.ending().is_none())
-            .map(|(limit, opened)| (opened + limit, Due::End(CloseReason::Handshake)));
+        let nothing = self.times.nearest(options).filter(|_| !self.is_refused());
+        let nothing = nothing.map(|(at, reason)| (at, Due::End(reason)));
         let alarm = self.alarm.map(|at| (at, Due::Alarm));
         let turn = self.throttle.until().map(|at| (at, Due::Turn));
-        [alarm, turn, idle, handshake]
+        [alarm, turn, nothing]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)

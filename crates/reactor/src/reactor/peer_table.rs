@@ -220,9 +220,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
                 effects: &mut context.effects,
                 clock: &mut Clock::at(now),
             };
-            let mut read = ReadHalf::new(Connection::open_on(self.serving, id, &peer.socket, &mut turn));
-            read.begin(now);
-            *session = Some(read);
+            let connection = Connection::open_on(self.serving, id, &peer.socket, &mut turn);
+            *session = Some(ReadHalf::new(connection, now));
         }
         self.call(&peer, &mut session, context, now, |_, _| {});
         self.after(&peer, &mut session, context, now);
@@ -291,7 +290,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             }
             Visit::Timer => match read.due(now, &self.serving.options) {
                 Some(Due::Alarm) => self.call(peer, &mut session, context, now, Connection::alarm),
-                Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&peer.socket, context.counters) => {
+                Some(Due::End(_)) if !closing::is_silent(&peer.socket, context.counters) => {
                     read.looked_at(now);
                 }
                 Some(Due::End(reason)) => read.connection.end(reason),
@@ -640,6 +639,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         }
         let options = &self.serving.options;
         read.begin_throttle(now, options);
+        read.used(options, || now);
         let times = [read.timer_to_set(options), output.half.timer_to_set(options)];
         drop(output);
         let times = times.into_iter().flatten();

@@ -194,6 +194,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
                 self.enter(slot, reactor, Connection::resume);
             }
         }
+        if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
+            && read.used(&self.serving.options, || reactor.now())
+        {
+            self.schedule(slot, reactor);
+        }
         self.settle(slot, reactor);
     }
 
@@ -332,7 +337,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match peer.read.as_mut().and_then(|read| read.due(now, options)) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::Turn) => self.read_on(slot),
-            Some(Due::End(CloseReason::Idle)) if !closing::is_silent(&peer.link.socket, self.counters) => {
+            Some(Due::End(_)) if !closing::is_silent(&peer.link.socket, self.counters) => {
                 self.looked_at.push(slot);
                 return;
             }

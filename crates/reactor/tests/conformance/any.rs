@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
 ];
 
 /// The `turn`-th exchange of a client: what it sends and what comes back.
-fn exchange(protocol: BuiltIn, turn: usize) -> (String, String) {
+pub fn exchange(protocol: BuiltIn, turn: usize) -> (String, String) {
     match protocol {
         BuiltIn::Echo => (format!("turn {turn}"), format!("turn {turn}")),
         BuiltIn::Bytes => ("5 keep\n".to_owned(), "abcde".to_owned()),
@@ -180,7 +180,7 @@ fn handshake(pair: Pair) {
         client.send(&exchange(pair.protocol, 0).0[..1]);
     }
     expect_no_more_than_a_greeting(pair, &mut client);
-    server.stop().expect("no first message", 1);
+    server.stop().expect("no message in time", 1);
 }
 
 /// Whether it comes before the end is not sure: who has to send it may not have had a CPU since.

@@ -121,6 +121,18 @@ impl Client {
         came
     }
 
+    /// Reads so many bytes, or what there is of them before the end.
+    pub fn read_up_to(&mut self, count: usize) -> Vec<u8> {
+        let mut came = Vec::new();
+        while came.len() < count {
+            match self.read(count - came.len()) {
+                more if more.is_empty() => break,
+                more => came.extend(more),
+            }
+        }
+        came
+    }
+
     /// Reads until the server ends. A reset ends it too.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();

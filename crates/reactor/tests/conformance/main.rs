@@ -19,6 +19,7 @@ mod dates;
 mod diag;
 mod echo;
 mod groups;
+mod heads;
 mod http;
 #[path = "../common/http_requests.rs"]
 mod http_requests;
@@ -129,6 +130,7 @@ fn main() -> ExitCode {
                 .chain(any::cases(protocol))
                 .chain(times::cases(protocol))
                 .chain(behind::cases(protocol))
+                .chain(heads::cases(protocol))
                 .chain(panics::cases(protocol));
             for (what, run) in cases {
                 let name = format!("{way}::{}::{what}", protocol.name());

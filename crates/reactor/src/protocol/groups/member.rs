@@ -16,7 +16,7 @@ use super::subject;
 use super::wire::{Headers, Limits, Operation, Publish, Wrong, parse, refused_for_length};
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
-use crate::protocol::{Composed, Io, Session};
+use crate::protocol::{Composed, Io, Session, first_line};
 
 /// What subjects for the answers to a client's requests begin with.
 const INBOX: &[u8] = b"_INBOX.";
@@ -576,6 +576,11 @@ impl Session for Member {
                 input.len()
             }
         }
+    }
+
+    /// A payload may take longer than the line before it.
+    fn awaits_head(&self, input: &[u8]) -> bool {
+        first_line(input).is_none()
     }
 
     fn rested(&mut self, io: &mut Io<'_>) {

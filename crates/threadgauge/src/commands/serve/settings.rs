@@ -82,7 +82,8 @@ pub struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub idle: Option<Seconds>,
-    /// Close a connection whose first message takes longer
+    /// Close a connection whose client takes longer to send its first request, or the head of a later one that it has
+    /// begun
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_typed")]
     pub handshake: Option<Seconds>,
