@@ -28,8 +28,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::{Arc, Once};
 
 use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
+use signal_hook::flag;
 use tempfile::TempDir;
 use threadgauge_results::{
     Metric, Params, RunRecord, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
@@ -45,6 +48,7 @@ fn threadgauge(dir: &Path, arguments: &[&str]) -> Output {
 }
 
 fn command(dir: &Path, arguments: &[&str]) -> Command {
+    hear_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadgauge"));
     command.args(arguments).current_dir(dir).stdin(Stdio::null());
     // What a terminal of whoever runs the tests would say.
@@ -52,6 +56,22 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
         command.env_remove(terminals);
     }
     command
+}
+
+/// What a shell that runs the tests in the background has them ignore, and `nohup`, the command would ignore too, though
+/// tests send it. What this process handles has its default action in what it starts.
+fn hear_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+        for signal in [SIGHUP, SIGINT, SIGQUIT] {
+            if ignored & 1 << (signal - 1) != 0 {
+                flag::register(signal, Arc::default()).unwrap();
+            }
+        }
+    });
 }
 
 /// Starts it; what it says is to be read.
