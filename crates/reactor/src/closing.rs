@@ -10,7 +10,8 @@
 //! 4. it is closed.
 //!
 //! It does not linger if the client has ended before, if the end is [abrupt](CloseReason::is_abrupt), or while the
-//! server stops: then what has come until now is thrown away, and nobody is waited for.
+//! server stops: then what has come until now is thrown away, and nobody is waited for. Who still sends after that is
+//! answered with a reset.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -106,17 +107,22 @@ pub(crate) fn linger<S: Session>(
     counters: &Counters,
     now: Instant,
 ) -> Option<Lingering> {
-    if !connection.may_be_sending() || connection.ending().is_none_or(CloseReason::is_abrupt) {
+    let reason = connection.ending()?;
+    // The socket is of no use any more, or is about to be reset.
+    let is_lost = matches!(reason, CloseReason::Lost | CloseReason::WriteTimeout);
+    if is_lost || !connection.may_be_sending() {
         return None;
     }
-    counters.other_calls.add(1);
-    // It fails if the client is gone already.
-    shutdown(&socket, Shutdown::Write).ok()?;
-    if connection.is_stopped() {
-        discard(socket, counters);
-        return None;
+    if !reason.is_abrupt() {
+        counters.other_calls.add(1);
+        // It fails if the client is gone already.
+        shutdown(&socket, Shutdown::Write).ok()?;
+        if !connection.is_stopped() {
+            return Some(Lingering::new(now));
+        }
     }
-    Some(Lingering::new(now))
+    discard(socket, counters);
+    None
 }
 
 /// Throws away what has come. Does not wait for more.

@@ -14,7 +14,7 @@ pub enum Difference {
     Apart,
     /// Answers of steps that block come in any order where there are workers for them.
     OrderOfSteps,
-    /// Not played: each session of these traces ends when it hears of the stop.
+    /// What comes after the stop is not heard where a thread or process blocks for each client.
     LateInput,
     /// Not played: the time to drain is the server's.
     DrainTime,

@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 20;
 /// If one of them keeps the next from being served, or is never ended.
 pub fn keeps_nobody(way: Way) -> Result<(), String> {
     let settings = ["max_connections=1".to_owned()];
-    let mut server = Running::start(BuiltIn::Bytes, way.design, 1, &settings);
+    let mut server = Running::start(BuiltIn::Bytes.name(), way.design, 1, &settings);
     let _stays = served(&server).map_err(|error| format!("the first is not served: {error}"))?;
     let mut floods = served(&server).map_err(|error| format!("one who stays is waited for: {error}"))?;
     let piece = vec![b'x'; PIECE];

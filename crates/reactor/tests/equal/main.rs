@@ -22,6 +22,7 @@ mod round;
 mod server;
 #[path = "../common/settings.rs"]
 mod settings;
+mod staying;
 mod trace;
 mod watched;
 
@@ -85,10 +86,12 @@ fn main() -> ExitCode {
                 while let Some((name, way)) = ways.get(next.fetch_add(1, Relaxed)) {
                     let began = Instant::now();
                     let outcome = thread::scope(|beside| {
-                        // It mostly waits.
+                        // They mostly wait.
                         let ending = beside.spawn(|| ending::keeps_nobody(*way));
+                        let staying = beside.spawn(|| staying::is_heard_as_documented(*way));
                         let rounds = all_rounds(*way, seed, traces);
-                        ending.join().expect("no panic").and(rounds)
+                        let others = [ending, staying].map(|one| one.join().expect("no panic"));
+                        others.into_iter().chain([rounds]).collect::<Result<(), _>>()
                     });
                     let took = began.elapsed().as_millis();
                     match outcome {

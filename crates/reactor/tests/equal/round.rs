@@ -79,7 +79,7 @@ fn serve(round: &Round, way: Way, mut players: Vec<Player<'_>>) -> Result<(), St
         true => (2, 1),
         false => (clients + 1, players.len().max(1)),
     };
-    let mut server = Running::start(round.protocol, way.design, workers, &settings);
+    let mut server = Running::start(round.protocol.name(), way.design, workers, &settings);
     let stage = Stage {
         round,
         server: &mut server,

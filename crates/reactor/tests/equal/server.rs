@@ -18,6 +18,7 @@ use crate::PATIENCE;
 use crate::beside::Beside;
 use crate::model::{Counted, Counts};
 use crate::settings;
+use crate::staying::{STAYS, Stays};
 use crate::watched::{Seen, Watched};
 
 const SERVER: &str = "--server";
@@ -35,12 +36,15 @@ pub fn child() -> Option<ExitCode> {
         return None;
     };
     (word == SERVER).then(|| {
-        let protocol: BuiltIn = protocol.parse().expect("a protocol");
-        protocol.visit(Serve {
+        let serve = Serve {
             design: design.parse().expect("a design"),
             workers: workers.parse().expect("a number"),
             settings,
-        })
+        };
+        match protocol.as_str() {
+            STAYS => serve.visit(Stays),
+            built_in => built_in.parse::<BuiltIn>().expect("a protocol").visit(serve),
+        }
     })
 }
 
@@ -116,9 +120,9 @@ pub struct Running {
 
 impl Running {
     /// Started and listening, with so many workers where each has one connection.
-    pub fn start(protocol: BuiltIn, design: Design, workers: usize, settings: &[String]) -> Self {
+    pub fn start(protocol: &str, design: Design, workers: usize, settings: &[String]) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args([SERVER, protocol.name(), design.name(), &workers.to_string()])
+            .args([SERVER, protocol, design.name(), &workers.to_string()])
             .args(settings)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
