@@ -9,6 +9,7 @@
 //! at the claims. The caller hands in a function for the latter.
 
 mod chosen;
+mod forecast;
 mod history;
 mod machine;
 #[cfg(test)]
@@ -28,7 +29,9 @@ use crate::site::Profile;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
 pub use chosen::Chosen;
-use chosen::FEWEST_ROUNDS;
+use chosen::{FEWEST_ROUNDS, times};
+pub use forecast::Forecast;
+use forecast::seconds;
 use history::History;
 pub use machine::{Machine, ThisMachine};
 
@@ -86,10 +89,10 @@ pub struct Progress<'a> {
     pub done: usize,
     /// All workers of this round: one for each try of each sample.
     pub total: usize,
-    /// Estimated time until the whole run ends, at the pace so far.
+    /// Estimated time until the whole run ends.
     pub left: Duration,
-    /// Share of the whole run that is done, by the estimates: 0 to 1.
-    pub share: f64,
+    /// The same with what this session has measured so far.
+    pub whole: Duration,
 }
 
 /// How the run ended.
@@ -131,8 +134,8 @@ pub fn expected_rounds(rule: &StoppingRule) -> u32 {
     rule.looks.first().copied().unwrap_or(1)
 }
 
-/// Measures everything that is not yet in the store. Beside another run it waits for its turn before each try. Blocks
-/// until everything is measured or the user stops it.
+/// Measures everything that is not yet in the store, and learns meanwhile how long the rest takes. Beside another run
+/// it waits for its turn before each try. Blocks until everything is measured or the user stops it.
 ///
 /// # Errors
 ///
@@ -143,38 +146,30 @@ pub fn run(
     going_on: GoingOn<'_>,
     machine: &mut dyn Machine,
     turns: &mut Turns,
+    forecast: &mut Forecast,
     observer: &mut dyn Observer,
 ) -> Result<Ending, ScheduleError> {
     let record = store.run()?;
     let rule = rule_of(store)?;
-    let rounds = f64::from(expected_rounds(&rule));
-    let planned = |chosen: &Chosen| chosen.round_estimate().as_secs_f64() * rounds;
-    let mut pace = Pace {
-        whole: chosen.iter().map(planned).sum(),
-        ..Pace::default()
-    };
-    // Where the budgets of all are more than the profile's time, each has the same share of what it wants for rounds
-    // after its first look.
-    let first = |chosen: &Chosen| chosen.expected(expected_rounds(&rule));
-    let later = |chosen: &Chosen| chosen.time().saturating_sub(first(chosen)).as_secs_f64();
-    let most = Profile::named(&record.profile).map_or(Duration::MAX, Profile::most);
-    let room = chosen.iter().map(first).fold(most, Duration::saturating_sub);
-    let share = (room.as_secs_f64() / chosen.iter().map(later).sum::<f64>()).min(1.0);
+    let profile = Profile::named(&record.profile).unwrap_or(Profile::Paper);
+    let times = times(chosen, expected_rounds(&rule), profile);
     // The time of the experiments so far, and what they used. Unused time passes to later ones, which may need it if
     // the machine slows down; an overrun is taken from them.
     let (mut time, mut used) = (Duration::ZERO, Duration::ZERO);
     let mut surroundings = Surroundings::default();
-    for (experiment, chosen) in chosen.iter().enumerate() {
+    let all = chosen;
+    for (experiment, (chosen, of_it)) in all.iter().zip(times).enumerate() {
         let id = chosen.experiment.id;
-        pace.ceiling = pace.done + planned(chosen);
-        time = time.saturating_add(first(chosen) + Duration::from_secs_f64(later(chosen) * share));
+        time = time.saturating_add(of_it);
         let history = History::new(store.samples(id)?);
         let estimates = chosen.able().map(|case| (case.params.case_id(id), case.estimate));
         let mut session = Session {
             experiment,
             chosen,
+            later: &all[experiment + 1..],
             budget: time.saturating_sub(used),
             limit: time.saturating_mul(2).saturating_sub(used),
+            used,
             spent: history.spent,
             record: &record,
             rule: &rule,
@@ -191,56 +186,17 @@ pub fn run(
             turns,
             store,
             observer,
-            pace: &mut pace,
+            forecast: &mut *forecast,
         };
         let Some(because) = session.rounds()? else {
             return Ok(Ending::Interrupted);
         };
         used += session.spent;
         store.set_stopped(id, Some(because))?;
-        pace.done = pace.ceiling;
         observer.experiment_ends(id, because, store);
     }
     turns.end(machine.interrupts());
     Ok(Ending::Complete)
-}
-
-/// The progress so far, in seconds.
-#[derive(Debug, Default)]
-struct Pace {
-    /// The estimate for the whole run.
-    whole: f64,
-    /// The estimates of the tries that are done, in this session or before.
-    done: f64,
-    /// The most that `done` may be in the current experiment: rounds beyond the expected number add nothing.
-    ceiling: f64,
-    /// The estimates of the tries of this session.
-    measured: f64,
-    /// The time that these really took.
-    spent: f64,
-}
-
-impl Pace {
-    fn advance(&mut self, estimate: Duration) {
-        self.measured += estimate.as_secs_f64();
-        self.skip(estimate);
-    }
-
-    /// Counts a try of an earlier session as done. It says nothing about the pace of this one.
-    fn skip(&mut self, estimate: Duration) {
-        self.done = (self.done + estimate.as_secs_f64()).min(self.ceiling);
-    }
-
-    fn share(&self) -> f64 {
-        // With nothing to do this is 0 / 0, which is NaN; `min` then gives 1.
-        (self.done / self.whole).min(1.0)
-    }
-
-    fn left(&self) -> Duration {
-        let factor = (self.measured > 0.5).then(|| self.spent / self.measured);
-        let left = (self.whole - self.done).max(0.0) * factor.unwrap_or(1.0);
-        Duration::try_from_secs_f64(left).unwrap_or_default()
-    }
 }
 
 /// The machine's recent load.
@@ -289,10 +245,14 @@ struct Session<'a> {
     /// Its place in the run, from 0.
     experiment: usize,
     chosen: &'a Chosen,
+    /// The experiments after it.
+    later: &'a [Chosen],
     /// How long its workers may take in all. The fewest rounds that give an interval may exceed it.
     budget: Duration,
     /// What even these may not exceed, so that all experiments together end within twice their time.
     limit: Duration,
+    /// How long those of the experiments before took.
+    used: Duration,
     /// How long they have taken so far.
     spent: Duration,
     record: &'a RunRecord,
@@ -316,7 +276,7 @@ struct Session<'a> {
     turns: &'a mut Turns,
     store: &'a mut Store,
     observer: &'a mut dyn Observer,
-    pace: &'a mut Pace,
+    forecast: &'a mut Forecast,
 }
 
 /// A disturbed try that is to be repeated.
@@ -477,6 +437,21 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// How long the run still takes, in this round of at most so many, of which a share is done.
+    fn left(&self, [round, most]: [u32; 2], share: f64) -> Duration {
+        let first = expected_rounds(self.rule);
+        let goes_on = |case: &PlannedCase| self.goes_on(case, self.active.as_ref());
+        let of_round = self.forecast.round_s(self.chosen, goes_on);
+        let until = |last: u32| of_round * (f64::from(last.saturating_sub(round)) + 1.0 - share);
+        let spent = self.spent.as_secs_f64();
+        let own = if round <= first {
+            until(first).max(self.forecast.experiment_s(self.chosen) - spent)
+        } else {
+            until(round).max(until(most).min(self.budget.as_secs_f64() - spent))
+        };
+        seconds(own) + self.forecast.of(self.later)
+    }
+
     /// Takes a sample of every case that continues, and in between the repeats that are due. False if the user stops
     /// it.
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
@@ -489,12 +464,12 @@ impl<'a> Session<'a> {
                 self.repeat_later(gated, *slot, self.turn(round, attempt, place), self.machine.now());
             }
             if was_taken.is_some() || !self.goes_on(slot.case, self.active.as_ref()) {
-                self.pace.skip(slot.case.estimate);
                 continue;
             }
             if !self.take_due_repeats()? {
                 return Ok(false);
             }
+            let left = self.left([round, most], place as f64 / order.len() as f64);
             self.observer.case_begins(&Progress {
                 experiment: self.chosen.experiment.id,
                 case: &id,
@@ -502,13 +477,12 @@ impl<'a> Session<'a> {
                 rounds: most,
                 done: place,
                 total: order.len(),
-                left: self.pace.left(),
-                share: self.pace.share(),
+                left,
+                whole: left + self.used + self.spent,
             });
             if !self.try_once(*slot, &id, self.turn(round, 0, place))? {
                 return Ok(false);
             }
-            self.pace.advance(slot.case.estimate);
         }
         Ok(true)
     }
@@ -570,7 +544,8 @@ impl<'a> Session<'a> {
         let after = self.reading()?;
         // Nobody measured while all was stopped: the time budget does not count that.
         let measuring = |since: Duration, until: Duration| until.saturating_sub(since + outcome.stopped);
-        self.pace.spent += measuring(asked, self.machine.now()).as_secs_f64();
+        let took = measuring(asked, self.machine.now());
+        self.forecast.add(id, slot.case.estimate, took);
         let Some(mut sample) = outcome.sample else {
             return Ok(false);
         };

@@ -8,7 +8,7 @@ use threadgauge_machine::CpuList;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Four minutes for a first run: 7 rounds of the cells that the claims name.
+    /// Three to four minutes for a first run: 7 to 14 rounds of the cells that the claims name.
     Quick,
     /// Most of an hour for everything: up to 20 rounds.
     Standard,

@@ -17,6 +17,7 @@ pub mod published;
 mod rounds;
 mod sample;
 mod store;
+mod times;
 mod trust;
 pub mod units;
 mod verdict;
@@ -32,4 +33,5 @@ pub use rounds::{ByRound, RanBeside, Side, compare_by_round, disturbed_alike, pa
 pub use sample::{Metric, STOPPED_S, Sample, StoredSample, THROTTLED_S, Take, by_round, disturbed};
 pub use store::{LARGEST_SEED, Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
 pub use threadgauge_stats::Level;
+pub use times::Times;
 pub use verdict::{decide, rule};

@@ -21,7 +21,7 @@ use crate::commands::serve::settings::Settings;
     max_term_width = 100,
     after_help = "\
 Examples:
-  threadgauge                           four minutes of measuring, then a report
+  threadgauge                           three to four minutes of measuring, then a report
   threadgauge run create --profile standard
   threadgauge doctor                    what on this machine can spoil a measurement
   threadgauge compare before/ after/ --fail-on slower:5%
@@ -129,7 +129,7 @@ impl Default for Command {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProfileName {
-    /// Four minutes for a first run
+    /// Three to four minutes for a first run
     #[default]
     Quick,
     /// Most of an hour, where all are named

@@ -14,10 +14,13 @@ use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSam
 use crate::commands::load::experiment::{LOAD, SECONDS};
 use crate::output::say;
 
+/// Where runs go that were not told, under the current folder.
+pub const DEFAULT_OUT: &str = "threadgauge-results";
+
 /// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
 pub fn default_out(started: &str, id: &str) -> PathBuf {
     let date = started.split('T').next().unwrap_or(started);
-    PathBuf::from("threadgauge-results").join(format!("{date}-{id}"))
+    PathBuf::from(DEFAULT_OUT).join(format!("{date}-{id}"))
 }
 
 /// A folder without a store may hold somebody's own files of our names: they are not replaced.

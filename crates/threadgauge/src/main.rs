@@ -6,6 +6,7 @@
 
 mod cli;
 mod commands;
+mod earlier;
 mod folder;
 mod output;
 mod progress;

@@ -20,10 +20,13 @@ pub struct Shown {
     bar: Option<ProgressBar>,
     experiment: String,
     round: u32,
+    /// What was said of how long it takes.
+    said: Option<Duration>,
 }
 
 impl Shown {
-    pub fn new() -> Self {
+    /// Of a run that was said to take so long.
+    pub fn new(said: Option<Duration>) -> Self {
         let bar = may_draw().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
             let colour = if may_colour() { ".cyan" } else { "" };
@@ -37,6 +40,7 @@ impl Shown {
             bar,
             experiment: String::new(),
             round: 0,
+            said,
         }
     }
 
@@ -58,7 +62,16 @@ impl Drop for Shown {
 
 impl Observer for Shown {
     fn case_begins(&mut self, progress: &Progress<'_>) {
-        let left = left(progress.left);
+        let is_first_round =
+            self.experiment.is_empty() || self.experiment == progress.experiment && progress.round == 1;
+        if !is_first_round
+            && progress.done == 0
+            && let Some(otherwise) = corrected(self.said, progress.whole)
+        {
+            self.said = Some(progress.whole);
+            self.line(&otherwise);
+        }
+        let left = format!("about {} left", minutes(progress.left));
         let Some(bar) = &self.bar else {
             if self.experiment != progress.experiment || self.round != progress.round {
                 self.line(&format!(
@@ -72,7 +85,8 @@ impl Observer for Shown {
             self.round = progress.round;
             return;
         };
-        bar.set_position((progress.share * 1000.0) as u64);
+        let done = progress.whole.saturating_sub(progress.left).as_secs_f64();
+        bar.set_position((done / progress.whole.as_secs_f64().max(1e-9) * 1000.0) as u64);
         bar.set_message(clean(&format!(
             "{left} · {} · round {}/{} · {}/{} · {}",
             progress.experiment,
@@ -102,12 +116,11 @@ impl Observer for Shown {
     }
 }
 
-/// How long a run goes on, by its estimate: an experiment may exceed its time until it has the fewest rounds.
-fn left(left: Duration) -> String {
-    if left < Duration::from_secs(1) {
-        return "longer than expected".to_owned();
-    }
-    format!("about {} left", minutes(left))
+/// What to say where a run takes another time than was said, by more than a fifth.
+fn corrected(said: Option<Duration>, whole: Duration) -> Option<String> {
+    let ratio = whole.as_secs_f64() / said?.as_secs_f64().max(1.0);
+    let says = || format!("By the rounds so far it takes about {} in all", minutes(whole));
+    (!(0.8..=1.2).contains(&ratio)).then(says)
 }
 
 /// A duration as a person says it.
@@ -131,9 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn when_the_expected_time_is_over_it_says_so() {
-        let said = [61_000, 1_000, 999, 0].map(|ms| left(Duration::from_millis(ms)));
-        let over = "longer than expected";
-        assert_eq!(said, ["about 1:01 min left", "about 1 s left", over, over]);
+    fn what_was_said_of_the_time_is_corrected_where_it_is_off_by_more_than_a_fifth() {
+        let of = |said, whole| corrected(Some(Duration::from_secs(said)), Duration::from_secs(whole));
+        assert_eq!(of(100, 119), None);
+        assert_eq!(of(100, 81), None);
+        let says = "By the rounds so far it takes about 2:05 min in all";
+        assert_eq!(of(100, 125).as_deref(), Some(says));
+        assert!(of(100, 70).is_some());
+        assert_eq!(corrected(None, Duration::from_secs(9)), None);
     }
 }

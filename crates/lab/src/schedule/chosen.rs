@@ -6,7 +6,7 @@ use threadgauge_results::{StoredCase, StoredExperiment};
 
 use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
-use crate::site::Site;
+use crate::site::{Profile, Site};
 
 /// The time budget ends no experiment before it has this many rounds. Several looks share the error probability, and at
 /// the level of one look an interval needs so many.
@@ -108,4 +108,20 @@ impl Chosen {
         let once = self.able().fold(Duration::ZERO, add);
         once.saturating_mul(self.plan.tries())
     }
+}
+
+/// The time of each of these experiments, which take so many rounds before their first look. Where the budgets of all
+/// are more than the profile's time, each has the same share of what it wants for rounds after that look.
+pub(super) fn times(chosen: &[Chosen], rounds: u32, profile: Profile) -> Vec<Duration> {
+    let later = |chosen: &Chosen| {
+        chosen
+            .time()
+            .saturating_sub(chosen.expected(rounds))
+            .as_secs_f64()
+    };
+    let first = chosen.iter().map(|chosen| chosen.expected(rounds));
+    let room = first.fold(profile.most(), Duration::saturating_sub);
+    let share = (room.as_secs_f64() / chosen.iter().map(later).sum::<f64>()).min(1.0);
+    let time = |chosen: &Chosen| chosen.expected(rounds) + Duration::from_secs_f64(later(chosen) * share);
+    chosen.iter().map(time).collect()
 }

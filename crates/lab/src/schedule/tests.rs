@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use tempfile::TempDir;
 use threadgauge_machine::CpuTimes;
-use threadgauge_results::{Metric, Params, StoredExperiment};
+use threadgauge_results::{Metric, Params, StoredExperiment, Times};
 
 use super::*;
 use crate::experiment::Experiment;
@@ -160,8 +160,8 @@ impl Machine for SimulatedMachine<'_> {
 /// What the schedule told its observer.
 #[derive(Default)]
 struct Heard {
-    /// Round, workers done of it, time left and share done, before each worker.
-    progress: Vec<(u32, usize, Duration, f64)>,
+    /// Round, workers done of it, time left and all of it, before each worker.
+    progress: Vec<(u32, usize, Duration, Duration)>,
     /// Experiments and why they ended.
     ended: Vec<(String, String)>,
 }
@@ -172,10 +172,10 @@ impl Observer for Heard {
             round,
             done,
             left,
-            share,
+            whole,
             ..
         } = *progress;
-        self.progress.push((round, done, left, share));
+        self.progress.push((round, done, left, whole));
     }
     fn experiment_ends(&mut self, id: &str, because: &str, _: &Store) {
         self.ended.push((id.to_owned(), because.to_owned()));
@@ -241,6 +241,11 @@ impl Run {
         self.go_on(&mut SimulatedMachine::new(&mut fate))
     }
 
+    fn forecast(&self, earlier: Times) -> Forecast {
+        let rule = stopping_rule(self.profile, self.rounds);
+        Forecast::new(&self.chosen, self.profile, &rule, earlier)
+    }
+
     /// Begins the run, or resumes it.
     fn go_on(&self, machine: &mut SimulatedMachine<'_>) -> Came {
         let record = RunRecord {
@@ -273,12 +278,14 @@ impl Run {
         };
         let mut heard = Heard::default();
         let mut turns = Turns::alone();
+        let mut forecast = self.forecast(Times::default());
         let ending = run(
             &mut store,
             &self.chosen,
             &going_on,
             machine,
             &mut turns,
+            &mut forecast,
             &mut heard,
         )
         .unwrap();
@@ -920,9 +927,71 @@ fn what_is_left_follows_the_pace_of_the_workers() {
         takes: 6 * SECOND,
         ..QUIET
     });
-    let (round, done, left, share) = came.heard.progress[0];
-    assert_eq!((round, done, left, share), (1, 0, 18 * SECOND, 0.0));
-    let (round, done, left, share) = came.heard.progress[3];
-    assert_eq!((round, done, left), (2, 0, 36 * SECOND));
-    assert!((share - 1.0 / 3.0).abs() < 1e-9, "{share}");
+    assert_eq!(came.heard.progress[0], (1, 0, 18 * SECOND, 18 * SECOND));
+    assert_eq!(came.heard.progress[3], (2, 0, 36 * SECOND, 54 * SECOND));
+    assert_eq!(came.heard.progress[8], (3, 2, 6 * SECOND, 54 * SECOND));
+}
+
+/// Whether one is within 20 % of the other.
+#[track_caller]
+fn near(told: Duration, truth: Duration) {
+    let ratio = told.as_secs_f64() / truth.as_secs_f64();
+    assert!((0.8..=1.2).contains(&ratio), "{told:?} for {truth:?}");
+}
+
+#[test]
+fn an_estimate_is_learned_from_the_first_rounds_and_from_earlier_runs() {
+    // Cases that take two and six times as long as the plan says; one goes on after the first look.
+    let new = || {
+        let mut run = Run::new(Profile::Quick, 3);
+        run.chosen.push(chosen(&SECOND_ONE, 2));
+        run.goes_on = |case, rounds| rounds < 10 && case.params.int("n").is_some_and(|n| n < 1);
+        run
+    };
+    let fate = |_: usize, order: &Order| Fate {
+        takes: SECOND * if order.params.int("n") == Some(1) { 12 } else { 4 },
+        ..QUIET
+    };
+    let run = new();
+    let mut of_all = fate;
+    let mut machine = SimulatedMachine::new(&mut of_all);
+    let came = run.go_on(&mut machine);
+    let took = machine.now();
+    assert!(came.samples.iter().any(|s| s.round > 7));
+    // From the second round on, and at no moment before the end there is nothing left.
+    let told = &came.heard.progress;
+    for (at, (.., left, whole)) in told.iter().enumerate().filter(|(_, told)| told.0 > 1) {
+        near(*whole, took);
+        assert!(*left >= SECOND, "worker {at} of {}: {left:?}", told.len());
+    }
+    // The next run knows it before it begins, by the plan alone it would not.
+    let store = Store::read(run.dir.path()).unwrap();
+    let mut earlier = Times::default();
+    let first = expected_rounds(&stopping_rule(Profile::Quick, None));
+    let (record, machine) = (store.run().unwrap(), store.machine().unwrap());
+    assert!(earlier.learn(&store, &machine, &record, first).unwrap());
+    let next = new();
+    near(next.forecast(earlier).of(&next.chosen), took);
+    let by_plan = next.forecast(Times::default()).of(&next.chosen);
+    assert!(by_plan < took / 2, "{by_plan:?} for {took:?}");
+    // Another setting tells nothing.
+    let mut other = Times::default();
+    let quick = RunRecord {
+        rounds: Some(3),
+        ..record
+    };
+    assert!(!other.learn(&store, &machine, &quick, first).unwrap());
+    assert_eq!(next.forecast(other).of(&next.chosen), by_plan);
+}
+
+#[test]
+fn a_longer_profile_is_expected_to_use_its_time() {
+    let mut run = Run::new(Profile::Standard, 2);
+    run.chosen[0].plan.budget = 100 * SECOND;
+    // Ten rounds of six seconds, then as many as have time.
+    assert_eq!(run.forecast(Times::default()).of(&run.chosen), 100 * SECOND);
+    let came = run.go(|_, _| QUIET);
+    assert_eq!(came.stopped(), ("time-budget", 16));
+    run.chosen[0].plan.budget = 1000 * SECOND;
+    assert_eq!(run.forecast(Times::default()).of(&run.chosen), 120 * SECOND);
 }

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use threadgauge_experiments::{CATALOGUE, claims_with_an_experiment};
-use threadgauge_lab::schedule::{Chosen, expected_rounds, stopping_rule};
+use threadgauge_lab::experiment::Experiment;
+use threadgauge_lab::schedule::{Chosen, Forecast, expected_rounds, stopping_rule};
 use threadgauge_lab::site::Site;
+use threadgauge_results::Times;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
@@ -15,10 +17,7 @@ use crate::progress::minutes;
 /// Prints every experiment with what it takes.
 pub fn list(options: &ListOptions) -> Done {
     let site = site(options.profile.into(), None)?;
-    let entries: Vec<Entry> = CATALOGUE
-        .iter()
-        .map(|e| Entry::new(&Chosen::all(e, &site), &site))
-        .collect();
+    let entries: Vec<Entry> = CATALOGUE.iter().map(|e| Entry::new(e, &site)).collect();
     if options.json {
         print_json(&entries.iter().map(Entry::json).collect::<Vec<_>>())?;
     } else {
@@ -38,9 +37,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(chosen: &Chosen, site: &Site) -> Self {
-        let experiment = chosen.experiment;
-        let rounds = expected_rounds(&stopping_rule(site.profile, None));
+    fn new(experiment: &'static Experiment, site: &Site) -> Self {
+        let chosen = [Chosen::all(experiment, site)];
+        let rule = stopping_rule(site.profile, None);
+        let forecast = Forecast::new(&chosen, site.profile, &rule, Times::default());
+        let takes = forecast.of(&chosen);
+        let [chosen] = chosen;
         Self {
             id: experiment.id,
             question: experiment.question,
@@ -52,8 +54,8 @@ impl Entry {
                 .iter()
                 .map(|c| (c.params.to_string(), c.skip.as_ref().map(ToString::to_string)))
                 .collect(),
-            rounds,
-            takes: chosen.expected(rounds),
+            rounds: expected_rounds(&rule),
+            takes,
         }
     }
 

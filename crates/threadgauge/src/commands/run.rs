@@ -2,7 +2,6 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use signal_hook::low_level::pipe;
 use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
-use threadgauge_lab::schedule::{self, Chosen, Ending, ThisMachine, expected_rounds, stopping_rule};
+use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
 use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
@@ -22,6 +21,7 @@ use threadgauge_results::{
 
 use crate::cli::RunOptions;
 use crate::commands::load::experiment::LOAD;
+use crate::earlier;
 use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, say, shown, style};
 use crate::progress::{Shown, minutes};
@@ -30,36 +30,31 @@ use crate::signals::{self, Asked};
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
     let (mut interrupts, asked) = interrupts()?;
-    let begun = match &options.resume {
-        Some(dir) => resume(dir)?,
-        None => {
-            let begun = begin(options, &mut interrupts)?;
-            // Hours, for some: the user should know before they pass.
-            let beside = if options.turns.is_some() {
-                ", and as much for the other run"
-            } else {
-                ""
-            };
-            say(&format!(
-                "Measuring takes about {}{beside}",
-                minutes(expected(&begun, options.rounds))
-            ));
-            begun
-        }
-    };
     let Begun {
         dir,
         mut store,
         chosen,
         mut turns,
-        ..
-    } = begun;
+    } = match &options.resume {
+        Some(dir) => resume(dir)?,
+        None => begin(options, &mut interrupts)?,
+    };
+    let mut forecast = forecast(&dir, &store, &chosen)?;
+    let announced = options.resume.is_none().then(|| forecast.of(&chosen));
+    if let Some(takes) = announced {
+        // Hours, for some: the user should know before they pass.
+        let beside = match options.turns {
+            Some(_) => ", and as much for the other run",
+            None => "",
+        };
+        say(&format!("Measuring takes about {}{beside}", minutes(takes)));
+    }
     say(&format!("Results go to {}", shown(&dir)));
     let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let ending = {
-        let mut shown = Shown::new();
+        let mut shown = Shown::new(announced);
         let going_on = |store: &Store, id: &str| going_on(CATALOGUE, store, id);
         schedule::run(
             &mut store,
@@ -67,6 +62,7 @@ pub fn run(options: &RunOptions) -> Done {
             &going_on,
             &mut machine,
             &mut turns,
+            &mut forecast,
             &mut shown,
         )
     };
@@ -104,14 +100,17 @@ struct Begun {
     dir: PathBuf,
     store: Store,
     chosen: Vec<Chosen>,
-    profile: Profile,
     turns: Turns,
 }
 
-/// What a new run is expected to take.
-fn expected(begun: &Begun, rounds: Option<u32>) -> Duration {
-    let rounds = expected_rounds(&stopping_rule(begun.profile, rounds));
-    begun.chosen.iter().map(|c| c.expected(rounds)).sum()
+/// How long a run takes, by what it has measured before, where it goes on, and by earlier runs on this machine.
+fn forecast(dir: &Path, store: &Store, chosen: &[Chosen]) -> Result<Forecast> {
+    let (run, machine, rule) = (store.run()?, store.machine()?, rule_of(store)?);
+    let first = expected_rounds(&rule);
+    let mut times = earlier::times(dir, &run, &machine, first);
+    times.learn(store, &machine, &run, first)?;
+    let profile = Profile::named(&run.profile).unwrap_or(Profile::Paper);
+    Ok(Forecast::new(chosen, profile, &rule, times))
 }
 
 /// Where to run: the CPUs this process may use, or those the user chose among them.
@@ -189,7 +188,6 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
         dir,
         store,
         chosen,
-        profile,
         turns,
     })
 }
@@ -258,7 +256,6 @@ fn resume(dir: &Path) -> Result<Begun> {
         dir: dir.to_owned(),
         store,
         chosen,
-        profile,
         turns: Turns::alone(),
     })
 }
