@@ -71,7 +71,10 @@ impl Observer for Shown {
             self.said = Some(progress.whole);
             self.line(&otherwise);
         }
-        let left = format!("about {} left", minutes(progress.left));
+        let left = format!(
+            "about {} left",
+            minutes(progress.left.max(Duration::from_secs(1)))
+        );
         let Some(bar) = &self.bar else {
             if self.experiment != progress.experiment || self.round != progress.round {
                 self.line(&format!(
@@ -116,11 +119,12 @@ impl Observer for Shown {
     }
 }
 
-/// What to say where a run takes another time than was said, by more than a fifth.
+/// What to say where a run takes another time than was said, by more than a fifth and more than a person would notice.
 fn corrected(said: Option<Duration>, whole: Duration) -> Option<String> {
-    let ratio = whole.as_secs_f64() / said?.as_secs_f64().max(1.0);
-    let says = || format!("By the rounds so far it takes about {} in all", minutes(whole));
-    (!(0.8..=1.2).contains(&ratio)).then(says)
+    const UNNOTICED: Duration = Duration::from_secs(5);
+    let said = said?;
+    let is_off = said.abs_diff(whole) > UNNOTICED.max(said / 5);
+    is_off.then(|| format!("By the rounds so far it takes about {} in all", minutes(whole)))
 }
 
 /// A duration as a person says it.
@@ -151,6 +155,7 @@ mod tests {
         let says = "By the rounds so far it takes about 2:05 min in all";
         assert_eq!(of(100, 125).as_deref(), Some(says));
         assert!(of(100, 70).is_some());
+        assert_eq!(of(1, 6), None);
         assert_eq!(corrected(None, Duration::from_secs(9)), None);
     }
 }
