@@ -58,8 +58,8 @@ fn command(dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a shell that runs the tests in the background has them ignore, and `nohup`, the command would ignore too, though
-/// tests send it. What this process handles has its default action in what it starts.
+/// What a shell that runs the tests in the background has them ignore, and `nohup`, the command would ignore too,
+/// though tests send it. What this process handles has its default action in what it starts.
 fn hear_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
