@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -66,9 +67,13 @@ impl Client {
 
     /// The rest of a talk, up to its end: it gets `count` bytes.
     pub fn finish(&self, talk: &Talk, count: usize) -> Heard {
+        let has_ended = AtomicBool::new(false);
         thread::scope(|scope| {
             let saying = scope.spawn(|| {
-                self.say(&last_with_tail(talk))?;
+                match talk.end {
+                    End::Dribble => self.dribble(&talk.last, &has_ended)?,
+                    _ => self.say(&last_with_tail(talk))?,
+                }
                 match talk.end {
                     End::HalfClose | End::Slow => self.socket.shutdown(Shutdown::Write),
                     _ => Ok(()),
@@ -92,6 +97,7 @@ impl Client {
                 End::Slow => self.read_slowly(&talk.reader, &mut bytes),
                 _ => self.read(&talk.reader, usize::MAX, &mut bytes),
             };
+            has_ended.store(true, Relaxed);
             let said = said(saying);
             let mut ending = match said {
                 Err(error) if ended.is_ok() => Err(format!("it could not say all: {error}")),
@@ -149,6 +155,12 @@ impl Client {
             sleep(piece.pause);
         }
         Ok(())
+    }
+
+    /// Says it until the end was read.
+    fn dribble(&self, pieces: &[Piece], has_ended: &AtomicBool) -> io::Result<()> {
+        let mut pieces = pieces.iter().take_while(|_| !has_ended.load(Relaxed));
+        pieces.try_for_each(|piece| self.say(std::slice::from_ref(piece)))
     }
 
     /// Reads as a reader does until it has so many bytes. Whether the end came.

@@ -103,13 +103,16 @@ fn of_talk(protocol: BuiltIn, talk: &Talk) -> Expected {
         End::HalfClose | End::Slow => Act::End(0),
         End::Stop => Act::Stop,
         // If it has not ended. But for the reason, its session sees the same.
-        End::Session | End::Reset | End::Idle | End::Deaf => Act::Lose(0),
+        End::Session | End::Reset | End::Idle | End::Dribble | End::Deaf => Act::Lose(0),
     });
     let played = rehearse(protocol, &acts);
     let (seen, to_opening) = (played.seen[0], played.heard[1][0].clone());
     let rest = [&played.heard[2][0][..], &played.heard[3][0]].concat();
     let (reason, ending) = match talk.end {
+        // Its first head has never come.
+        End::Idle if opened.messages == 0 => (CloseReason::Handshake, Ending::End),
         End::Idle => (CloseReason::Idle, Ending::End),
+        End::Dribble => (CloseReason::Handshake, Ending::End),
         End::Deaf => (CloseReason::WriteTimeout, Ending::CutOff),
         End::Reset => (CloseReason::Lost, Ending::Own),
         _ => (seen.reason.expect("it was closed"), Ending::End),
@@ -133,13 +136,18 @@ fn of_talk(protocol: BuiltIn, talk: &Talk) -> Expected {
     };
     let [asked, answered] = [opening.len(), to_opening.len()].map(|count| count as u64);
     let out = answered + rest.len() as u64;
+    // Who dribbles sends on until it has read the end.
+    let came = match talk.end {
+        End::Dribble => asked..=sent,
+        _ => range(asked, sent),
+    };
     let counts = |closed: Range| {
         Counts::of([
             ("accepted", 1..=1),
             ("closed", closed.clone()),
             (reason.name(), closed),
             ("messages", in_all.clone()),
-            ("bytes_in", range(asked, sent)),
+            ("bytes_in", came.clone()),
             ("bytes_out", range(answered, out)),
             ("deliveries", 0..=0),
             ("undeliverable", 0..=0),

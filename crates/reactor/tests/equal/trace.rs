@@ -70,6 +70,8 @@ pub enum End {
     Reset,
     /// It says nothing any more, and is idle.
     Idle,
+    /// It begins a request, and sends a byte of it now and then.
+    Dribble,
     /// It reads nothing any more.
     Deaf,
     /// It reads a little all the time, longer than one may read nothing; then the rest, and sends no more.
@@ -135,7 +137,7 @@ pub fn joined(pieces: &[Piece]) -> Vec<u8> {
 enum Theme {
     /// Any way to end but those below.
     Any,
-    /// Being idle.
+    /// Being idle, or dribbling.
     Idle,
     /// Taking nothing, or little.
     Deaf,
@@ -188,7 +190,8 @@ impl Round {
             "drain_ms=290000".to_owned(),
         ];
         match theme {
-            Theme::Idle => settings.push("idle_ms=2000".to_owned()),
+            // Who has asked for nothing is in its first head.
+            Theme::Idle => settings.extend(["idle_ms=2500", "handshake_ms=1500"].map(str::to_owned)),
             Theme::Deaf => settings.push(format!("write_timeout_ms={}", WRITE_TIME.as_millis())),
             Theme::Any | Theme::Rooms => {}
         }
@@ -207,12 +210,12 @@ impl Round {
 impl Round {
     /// Whether it has clients that are to be idle by their own will alone.
     pub fn has_idle_clients(&self) -> bool {
-        self.has_clients_that(End::Idle)
+        self.has_clients_that(End::Idle) || self.has_clients_that(End::Dribble)
     }
 
     /// Whether it has clients that wait until a time of the server has passed.
     pub fn waits_for_times(&self) -> bool {
-        [End::Idle, End::Deaf, End::Slow]
+        [End::Idle, End::Dribble, End::Deaf, End::Slow]
             .map(|end| self.has_clients_that(end))
             .contains(&true)
     }
@@ -229,7 +232,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 
 fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     let end = match theme {
-        Theme::Idle => End::Idle,
+        Theme::Idle => pick(rng, &[End::Idle, End::Dribble]),
         Theme::Deaf => pick(rng, &[End::Deaf, End::Slow, End::Session, End::HalfClose]),
         _ => pick(
             rng,
@@ -246,6 +249,8 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     let end = match (end, protocol) {
         // It never ends by itself.
         (End::Session, BuiltIn::Echo) => End::HalfClose,
+        // Each byte is a request.
+        (End::Dribble, BuiltIn::Echo) => End::Idle,
         (end, _) => end,
     };
     let opening = requests(rng, protocol, 8);
@@ -253,7 +258,7 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
     match end {
         End::Session => last.extend(last_request(rng, protocol)),
         // All is said at once, before it could be called idle.
-        End::Idle => last = Vec::new(),
+        End::Idle | End::Dribble => last = Vec::new(),
         // A request that is never whole.
         End::HalfClose if rng.bool() => last.extend(part(protocol)),
         End::Deaf | End::Slow => {
@@ -286,10 +291,13 @@ fn talk(rng: &mut Rng, protocol: BuiltIn, theme: Theme) -> Talk {
         _ => None,
     };
     // Who is to be idle for its own will alone makes no pauses.
-    let pauses = !matches!(end, End::Idle | End::Deaf | End::Slow);
+    let pauses = !matches!(end, End::Idle | End::Dribble | End::Deaf | End::Slow);
     Talk {
         opening: cut(rng, &opening, pauses),
-        last: cut(rng, &last, pauses),
+        last: match end {
+            End::Dribble => dribble(protocol),
+            _ => cut(rng, &last, pauses),
+        },
         end,
         tail,
         reader: match end {
@@ -376,6 +384,19 @@ fn part(protocol: BuiltIn) -> &'static [u8] {
         BuiltIn::Http => b"GET /7 HT",
         _ => b"1",
     }
+}
+
+/// A request that is never whole, a byte at a time: longer than its time.
+fn dribble(protocol: BuiltIn) -> Vec<Piece> {
+    let request: &[u8] = match protocol {
+        BuiltIn::Http => b"GET /7 HTTP/1.1\r\nHost: x\r\nX-Slow: the rest of it never comes",
+        _ => &[b'1'; 60],
+    };
+    let pieces = request.iter().map(|&byte| Piece {
+        bytes: vec![byte],
+        pause: Duration::from_millis(250),
+    });
+    pieces.collect()
 }
 
 /// Cut at a few places.

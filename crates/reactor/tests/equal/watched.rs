@@ -93,6 +93,14 @@ impl<S: Session> Session for WatchedSession<S> {
         used
     }
 
+    fn awaits_head(&self, input: &[u8]) -> bool {
+        self.session.awaits_head(input)
+    }
+
+    fn resumed(&mut self, io: &mut Io<'_>) {
+        self.session.resumed(io);
+    }
+
     fn rested(&mut self, io: &mut Io<'_>) {
         assert!(self.busy, "it rested before");
         self.busy = false;
