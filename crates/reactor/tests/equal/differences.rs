@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use threadgauge_reactor::Totals;
+use threadgauge_reactor::{CloseReason, Totals};
 
 /// A difference, by the name that it has in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,26 +49,26 @@ pub const COMPARED: [&str; 6] = [
     "undeliverable",
 ];
 
-/// The rows of the table, which is a part of the documentation: their names and what they say.
-fn rows() -> &'static [(String, String)] {
-    static ROWS: OnceLock<Vec<(String, String)>> = OnceLock::new();
-    ROWS.get_or_init(|| {
+/// What the documentation says.
+fn document() -> &'static str {
+    static DOCUMENT: OnceLock<String> = OnceLock::new();
+    DOCUMENT.get_or_init(|| {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/designs.md");
-        let document = std::fs::read_to_string(path).expect("the document of the designs");
-        let rows = document
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
-        rows.map(|(name, says)| (name.to_owned(), says.to_owned()))
-            .collect()
+        std::fs::read_to_string(path).expect("the document of the designs")
     })
+}
+
+/// The rows of its table: their names and what they say.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = document().lines();
+    rows.filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
 }
 
 fn says(difference: Difference) -> Option<&'static str> {
     let (_, name) = Difference::ALL
         .into_iter()
         .find(|&(known, _)| known == difference)?;
-    let row = rows().iter().find(|(documented, _)| documented == name);
-    row.map(|(_, says)| says.as_str())
+    rows().find_map(|(documented, says)| (documented == name).then_some(says))
 }
 
 /// Whether the documentation names it.
@@ -78,14 +78,12 @@ pub fn is_documented(difference: Difference) -> bool {
 
 /// # Panics
 ///
-/// If the documentation names others than are known here, or a counter is neither compared nor among those that differ.
+/// If the documentation names others than are known here, or leaves out a counter that is not compared, or an abrupt
+/// end.
 pub fn are_those_of_the_document() {
-    let names: Vec<&str> = rows().iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(
-        names,
-        Difference::ALL.map(|(_, name)| name),
-        "the table in docs/designs.md"
-    );
+    let names: Vec<&str> = rows().map(|(name, _)| name).collect();
+    let known = Difference::ALL.map(|(_, name)| name);
+    assert_eq!(names, known, "the table in docs/designs.md");
     let calls = says(Difference::Calls).expect("just seen");
     for (counter, _) in Totals::default().each() {
         let differs = calls.contains(&format!("`{counter}`"));
@@ -94,5 +92,9 @@ pub fn are_those_of_the_document() {
             !COMPARED.contains(&counter),
             "{counter}, in docs/designs.md"
         );
+    }
+    for reason in CloseReason::ALL.into_iter().filter(|reason| reason.is_abrupt()) {
+        let name = format!("`{}`", reason.name());
+        assert!(document().contains(&name), "{name}, in docs/designs.md");
     }
 }
