@@ -270,10 +270,10 @@ impl Io<'_> {
         self.effects.jobs.push(Box::new(step));
     }
 
-    /// Whether the call has done so much that others should have their turn, who wait for it on most designs: a few
-    /// thousand deliveries, or as much [work](Self::worked) as they are. Between two messages the design sees to that;
-    /// a session that can do more than this for one message asks here how many deliveries it may make still, and does
-    /// the rest when it is called [`again`](Self::again).
+    /// How many deliveries more the call may make before others should have their turn, who wait for it on most
+    /// designs: a few thousand in all, with the [work](Self::worked) that took as long as some. Between two messages
+    /// the design sees to that. A session that can do more than this for one message asks here, does as much, and the
+    /// rest when it is called [again](Self::again).
     pub fn room(&self) -> usize {
         self.effects.room()
     }

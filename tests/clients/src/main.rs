@@ -3,9 +3,12 @@
 //! Each case starts a server of its own and plays one scenario. Every scenario is also played to `nats-server` where
 //! there is one, which shows that it asks for what NATS does. `cargo xtask clients` starts this.
 
+mod answers;
 mod crowd;
 mod differential;
 mod greeting;
+#[path = "../../../crates/reactor/tests/common/groups_answers.rs"]
+mod groups_answers;
 mod lame_duck;
 mod limits;
 mod monitor;
@@ -107,6 +110,7 @@ impl Site {
                 .map(|_| ("lame-duck", lame_duck::PYTHON_CASES)),
         );
         suites.extend(self.nats.as_ref().map(|_| ("nats", nats_command::CASES)));
+        suites.push(("answers", answers::CASES));
         suites.push(("greeting", greeting::CASES));
         suites.push(("tracing", tracing::CASES));
         suites.push(("limits", limits::CASES));

@@ -60,7 +60,8 @@ fn get(address: SocketAddr, target: &str) -> Result<(String, String)> {
     Ok((status, page.to_owned()))
 }
 
-fn json(address: SocketAddr, target: &str) -> Result<Value> {
+/// A page that is JSON.
+pub fn json(address: SocketAddr, target: &str) -> Result<Value> {
     let (status, page) = get(address, target)?;
     ensure!(status == "HTTP/1.1 200 OK", "{target}: {status}");
     Ok(serde_json::from_str(&page)?)
@@ -237,6 +238,9 @@ fn sorted_and_chosen(site: &Site) -> Result<()> {
             ("sort=cid&offset=1&limit=1", &all[1..2]),
             ("offset=7", &[]),
             (&format!("cid={}", all[2]), &all[2..]),
+            // Written as a form writes it.
+            ("s%6Frt=msgs%5Ffrom&limit=%31", &back[..1]),
+            ("sort=cid&offset=%32", &all[2..]),
         ] {
             let found = numbers(&server, question)?;
             ensure!(

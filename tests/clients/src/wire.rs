@@ -104,6 +104,19 @@ impl Wire {
         }
     }
 
+    /// The next line with its end, or what there is of it; none if the server has closed.
+    pub fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
+        while !self.ahead.contains(&b'\n') {
+            if self.read_more()? == 0 {
+                let rest = std::mem::take(&mut self.ahead);
+                return Ok(Some(rest).filter(|rest| !rest.is_empty()));
+            }
+        }
+        let end = self.ahead.iter().position(|&byte| byte == b'\n');
+        let rest = self.ahead.split_off(end.map_or(0, |end| end + 1));
+        Ok(Some(std::mem::replace(&mut self.ahead, rest)))
+    }
+
     /// What comes until the server closes.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         while self.read_more()? > 0 {}

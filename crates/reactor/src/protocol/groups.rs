@@ -2,11 +2,11 @@
 //!
 //! A subject is a group. Clients subscribe to subjects, with the wildcards `*` and `>`; what is published to a subject
 //! goes to all who are subscribed, and to one member of each queue group. Requests are answered on a subject of the
-//! asker's own, and who asks nobody is told so. The options of `CONNECT` are understood but those for TLS and accounts,
-//! which are refused. What is wrong is told in the words of the NATS server.
+//! asker's own, and who asks nobody is told so. The options of `CONNECT` are understood but those for accounts, which
+//! are refused. What is wrong is told in the words of the NATS server.
 //!
-//! There are no clusters, accounts, JetStream, nkeys or TLS. One thing is done otherwise than by the NATS server: wrong
-//! arguments are answered with `Parser Error` before the connection is closed, where it says nothing.
+//! There are no clusters, accounts, JetStream, nkeys or TLS. What is done otherwise than by the NATS server is little:
+//! wrong arguments, say, are answered with `Parser Error` before the connection is closed, where it says nothing.
 //!
 //! Clients that do not take what is sent to them are the server's business: with
 //! [`Overflow::Drop`](crate::Overflow::Drop) they are closed, as the NATS server does it.
@@ -29,19 +29,30 @@
 
 mod broker;
 mod connect;
+mod connect_json;
 mod ends;
 mod figures;
+mod found;
 mod index;
 mod member;
 mod message_trace;
 mod monitor;
 mod options;
+mod route;
 mod search;
 mod sending;
 mod subject;
 mod times;
 mod tree;
 mod wire;
+
+#[cfg(test)]
+#[allow(
+    dead_code,
+    reason = "where `nats-server` answers otherwise is for the tests beside it"
+)]
+#[path = "../../tests/common/groups_answers.rs"]
+mod groups_answers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -170,12 +170,11 @@ pub struct Request<'a> {
 pub struct Query<'a>(pub &'a str);
 
 impl<'a> Query<'a> {
-    /// The value of the first parameter of this name, as it is written; empty if it has none.
-    pub fn get(self, name: &str) -> Option<&'a str> {
-        self.0.split('&').find_map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (key == name).then_some(value)
-        })
+    /// The value of the first parameter of this name, as a form writes both: percent-encoded, with `+` for a blank.
+    /// Empty if it has none.
+    pub fn get(self, name: &str) -> Option<Cow<'a, str>> {
+        let mut all = form_urlencoded::parse(self.0.as_bytes());
+        all.find_map(|(key, value)| (key == name).then_some(value))
     }
 }
 

@@ -1,18 +1,20 @@
 //! What moves keeps what it was told: halves that come to a loop in the midst of something go on there.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::by_hand::{Loops, drive};
 use super::loops::Kernel;
 use super::manager::ReactorManager;
 use super::peer::{HeldUpBy, WriteHalf};
-use super::tasks::MovingWriter;
-use crate::Server;
+use super::tasks::{MovingReader, MovingWriter};
 use crate::options::Placement;
 use crate::protocol::chat::Chat;
 use crate::protocol::http::Http;
+use crate::{ConnectionId, Io, Protocol, Server, Session};
 
 /// A loop that reads and one that writes.
 fn split() -> ReactorManager {
@@ -64,5 +66,65 @@ fn who_waits_for_a_write_half_that_moves_once_it_is_empty_goes_on() {
         loops.turn(1);
         loops.turn(0);
         assert!(!held_up(loops));
+    });
+}
+
+/// Sessions that have more to do for as long as `goes_on`, a call at a time.
+#[derive(Clone, Default)]
+struct Busy {
+    goes_on: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Protocol for Busy {
+    type Session = Self;
+
+    fn open(&self, _: ConnectionId) -> Self {
+        self.clone()
+    }
+}
+
+impl Session for Busy {
+    fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+        self.resumed(io);
+        input.len()
+    }
+
+    fn resumed(&mut self, io: &mut Io<'_>) {
+        self.calls.fetch_add(1, Relaxed);
+        match self.goes_on.load(Relaxed) {
+            true => io.again(),
+            false => io.send(b"done"),
+        }
+    }
+}
+
+#[test]
+fn a_session_that_moves_while_it_has_more_to_do_goes_on_there() {
+    let busy = Busy::default();
+    let Busy { goes_on, calls } = busy.clone();
+    goes_on.store(true, Relaxed);
+    drive(Server::new(busy), split(), Kernel::Epoll, |loops| {
+        let (id, mut client) = loops.connect(0, 1);
+        client.write_all(b"x").expect("sent");
+        while calls.load(Relaxed) == 0 {
+            loops.turn(0);
+        }
+        let peer = loops.all[0].0.peers.remove(id.slot()).expect("it is here");
+        let read = peer.read.expect("all of it");
+        assert!(read.connection.is_interrupted());
+        let (home, reactor) = &mut loops.all[1];
+        home.reader_moved(MovingReader::new(id, peer.link, read), reactor);
+        let before = calls.load(Relaxed);
+        for _ in 0..3 {
+            loops.turn(0);
+        }
+        assert_eq!(calls.load(Relaxed), before, "it is not there any more");
+        goes_on.store(false, Relaxed);
+        loops.turn(1);
+        assert_eq!(calls.load(Relaxed), before + 1);
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"done");
     });
 }

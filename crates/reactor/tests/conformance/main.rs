@@ -19,6 +19,12 @@ mod dates;
 mod diag;
 mod echo;
 mod groups;
+#[allow(
+    dead_code,
+    reason = "where `nats-server` answers otherwise is for the tests beside it"
+)]
+#[path = "../common/groups_answers.rs"]
+mod groups_answers;
 mod heads;
 mod http;
 #[path = "../common/http_requests.rs"]

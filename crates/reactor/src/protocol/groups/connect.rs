@@ -1,9 +1,11 @@
 //! What server and client say of themselves: `INFO` and `CONNECT`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::connect_json;
 use super::options::{Access, Options};
 
 /// How a client wants to be served.
@@ -44,80 +46,47 @@ pub(super) struct ClientInfo {
     pub lang: String,
     pub version: String,
     pub user: String,
+    pub token: Secret,
+    pub password: Secret,
+    /// With whom it wants to be together.
+    pub account: String,
+    /// Or alone.
+    pub new_account: bool,
 }
 
-/// As it is written; what is not there stays as it was.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Written {
-    verbose: Option<bool>,
-    pedantic: Option<bool>,
-    echo: Option<bool>,
-    headers: Option<bool>,
-    no_responders: Option<bool>,
-    protocol: Option<i64>,
-    name: Option<String>,
-    lang: Option<String>,
-    version: Option<String>,
-    user: Option<String>,
-    pass: Option<String>,
-    auth_token: Option<String>,
-    tls_required: Option<bool>,
-    account: Option<String>,
+/// What is not shown by `Debug`.
+#[derive(Clone, Default)]
+pub(super) struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// Why a client cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     NotJson,
-    Tls,
     Violation,
     Protocol,
     NoHeaders,
 }
 
 impl ClientInfo {
-    /// Takes what a `CONNECT` says.
+    /// Takes what a `CONNECT` says; what it does not say stays as it was.
     ///
     /// # Errors
     ///
     /// If the client may not connect, or wants what there is not.
     pub fn connect(&mut self, json: &[u8], access: &Access) -> Result<(), Refusal> {
-        // Or a list of the values would do, in the order of the fields.
-        if !json.trim_ascii_start().starts_with(b"{") {
-            return Err(Refusal::NotJson);
-        }
-        let written: Written = serde_json::from_slice(json).map_err(|_| Refusal::NotJson)?;
-        if written.tls_required == Some(true) {
-            return Err(Refusal::Tls);
-        }
-        let user = written.user.unwrap_or_default();
-        let said = [written.auth_token, written.pass].map(Option::unwrap_or_default);
+        connect_json::read(json, self).map_err(|_| Refusal::NotJson)?;
         // Accounts are no more than a wish to be kept apart, which nobody here is.
-        if !access.allows(&said[0], &user, &said[1]) || written.account.is_some_and(|name| !name.is_empty()) {
+        let is_apart = self.new_account || !self.account.is_empty();
+        if is_apart || !access.allows(&self.token.0, &self.user, &self.password.0) {
             return Err(Refusal::Violation);
         }
-        let connect_options = &mut self.connect_options;
-        let flags = [
-            (&mut connect_options.verbose, written.verbose),
-            (&mut connect_options.pedantic, written.pedantic),
-            (&mut connect_options.echo, written.echo),
-            (&mut connect_options.headers, written.headers),
-            (&mut connect_options.no_responders, written.no_responders),
-        ];
-        for (flag, written) in flags {
-            *flag = written.unwrap_or(*flag);
-        }
-        let texts = [
-            (&mut self.name, written.name),
-            (&mut self.lang, written.lang),
-            (&mut self.version, written.version),
-        ];
-        for (text, written) in texts {
-            *text = written.unwrap_or_else(|| std::mem::take(text));
-        }
-        self.user = user;
-        connect_options.protocol = written.protocol.unwrap_or(connect_options.protocol);
+        let connect_options = &self.connect_options;
         if !(0..=1).contains(&connect_options.protocol) {
             return Err(Refusal::Protocol);
         }
@@ -231,23 +200,34 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused() {
+    fn who_has_said_who_it_is_need_not_say_it_again() {
+        let access = Access::User {
+            name: "anna".to_owned(),
+            password: "s3cret".to_owned(),
+        };
         let mut info = ClientInfo::default();
+        assert_eq!(info.connect(b"{}", &access), Err(Refusal::Violation));
+        let json = br#"{"user":"anna","pass":"s3cret"}"#;
+        assert_eq!(info.connect(json, &access), Ok(()));
+        assert_eq!(info.connect(b"{\"echo\":false}", &access), Ok(()));
+        assert_eq!(info.user, "anna");
+        assert!(!format!("{info:?}").contains("s3cret"));
+        assert_eq!(info.connect(b"{\"pass\":\"\"}", &access), Err(Refusal::Violation));
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused() {
         for (json, refusal) in [
             ("", Refusal::NotJson),
             ("[1", Refusal::NotJson),
-            ("[]", Refusal::NotJson),
-            ("{\"verbose\":\"yes\"}", Refusal::NotJson),
-            ("{\"tls_required\":true}", Refusal::Tls),
             ("{\"account\":\"x\"}", Refusal::Violation),
+            ("{\"new_account\":true}", Refusal::Violation),
             ("{\"protocol\":2}", Refusal::Protocol),
             ("{\"protocol\":0,\"no_responders\":true}", Refusal::NoHeaders),
         ] {
-            assert_eq!(
-                info.connect(json.as_bytes(), &Access::Everyone),
-                Err(refusal),
-                "{json}"
-            );
+            let mut info = ClientInfo::default();
+            let outcome = info.connect(json.as_bytes(), &Access::Everyone);
+            assert_eq!(outcome, Err(refusal), "{json}");
         }
     }
 

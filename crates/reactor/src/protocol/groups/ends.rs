@@ -12,7 +12,6 @@ pub(super) fn refused(told: &str) -> &'static str {
     match told {
         "Authorization Violation" => "Authentication Failure",
         "Authentication Timeout" => "Authentication Timeout",
-        "Secure Connection - TLS Required" => "TLS Handshake Failure",
         "invalid client protocol" => "Bad Client Protocol Version",
         "no responders requires headers support" => "No Responders Requires Headers",
         "maximum connections exceeded" => "Maximum Connections Exceeded",

@@ -8,16 +8,16 @@
 //! What is kept is bounded. The index keeps so many routes and bytes and then forgets the oldest. A publisher keeps a
 //! few small routes, which may be revoked and are held until it publishes again or is [asked to let
 //! go](Found::forget_revoked); a large one it only knows by name, so that it goes once it is revoked: else a room in
-//! which each joins, speaks once and listens would cost a list of all for each. Where so many are subscribed that they
-//! are not [found](super::search) in one piece, nothing is kept.
+//! which each joins, speaks once and listens would cost a list of all for each.
 //!
-//! No call takes longer than a few milliseconds, but to take out very many at once. Each says how long it took, in
-//! deliveries, so that whoever makes many of them can let others have their turn.
+//! No call takes longer than a few milliseconds, but to take out very many at once: who are very many are found piece
+//! by piece, and so is their list dropped. Each call says how long it took, in deliveries, so that whoever makes many
+//! can let others have their turn.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 
+use super::route::{Reached, Route, Subscriber};
 use super::search::{PIECE, Place, Search};
 use super::subject;
 use super::tree::Tree;
@@ -26,25 +26,14 @@ use super::tree::Tree;
 const MOST_ROUTES: usize = 16 * 1024;
 /// nor more bytes of them, unless a single one has more.
 const MOST_BYTES: usize = 16 << 20;
-/// A publisher keeps so many routes,
-const MOST_OWN: usize = 8;
-/// and itself holds those of no more bytes each.
-const MOST_OWN_BYTES: usize = 512;
 /// As many subscriptions end before others may look in between,
 const MOST_AT_ONCE: usize = 256;
-/// and not many more, where revoking routes has come to as many nodes of their tree:
+/// and not many more, where revoking routes has come to as many nodes of their tree.
 const MOST_NODES: usize = 16 * 1024;
-/// coming to so many takes as long as one delivery.
-const NODES_IN_A_DELIVERY: usize = 2;
-
-/// What is subscribed to a subject.
-pub(super) trait Subscriber {
-    /// Whether messages of a subject begin with the same where they come.
-    fn is_alike(&self, other: &Self) -> bool;
-
-    /// What that is.
-    fn head(&self, subject: &[u8]) -> Box<[u8]>;
-}
+/// To change a subscription takes as long as so many deliveries.
+const CHANGE: usize = 16;
+/// To come to so many nodes, or to drop so many of a list, takes as long as one.
+const IN_A_DELIVERY: usize = 2;
 
 /// Where a subscription is.
 #[derive(Clone, Copy, Debug)]
@@ -59,31 +48,17 @@ pub(super) struct Key<'a> {
 /// Subscriptions `S` by their subjects.
 #[derive(Debug)]
 pub(super) struct Index<S> {
-    places: RwLock<Tree<Place<S>>>,
+    places: RwLock<Places<S>>,
     /// Locked alone, or after `places`. While these may be read, none is wrong.
     routes: Mutex<Routes<S>>,
 }
 
-/// Who gets the messages of a subject: all of `plain`, and one of each queue.
+/// Subscriptions where they are.
 #[derive(Debug)]
-pub(super) struct Route<S> {
-    pub plain: Vec<Arc<S>>,
-    pub queues: Vec<Vec<Arc<S>>>,
-    /// What messages [begin with](Subscriber::head), if that is the same for all of `plain`, and there are no queues.
-    pub head: Option<Box<[u8]>>,
-    pub subject: Box<[u8]>,
-    /// Its own, more or less: not those of its subscriptions.
-    bytes: usize,
-    is_current: AtomicBool,
-}
-
-/// Whom a message goes to, as far as that is known.
-#[derive(Debug)]
-pub(super) enum Reached<S> {
-    /// All of them.
-    All(Arc<Route<S>>),
-    /// The first of many, or the next.
-    Some(Box<Search<S>>),
+struct Places<S> {
+    tree: Tree<Place<S>>,
+    /// How often they were changed.
+    changes: u64,
 }
 
 /// What was found, by its subject.
@@ -100,8 +75,12 @@ struct Routes<S> {
 
 impl<S> Default for Index<S> {
     fn default() -> Self {
+        let places = Places {
+            tree: Tree::default(),
+            changes: 0,
+        };
         Self {
-            places: RwLock::default(),
+            places: RwLock::new(places),
             routes: Mutex::default(),
         }
     }
@@ -138,67 +117,101 @@ impl<S: Subscriber> Index<S> {
         while keys.peek().is_some() {
             let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
             let (mut routes, mut nodes) = (self.routes(), 0);
+            places.changes += 1;
             for key in keys.by_ref().take(MOST_AT_ONCE) {
-                places.change(key.subject, |place| change(place, key));
+                places.tree.change(key.subject, |place| change(place, key));
                 nodes += routes.revoke(key.subject);
-                work += 1;
+                work += CHANGE;
                 if nodes > MOST_NODES {
                     break;
                 }
             }
-            let bin = routes.take_from_bin();
-            drop((places, routes));
-            work += nodes / NODES_IN_A_DELIVERY + work_to_drop(&bin);
+            drop(places);
+            work += nodes / IN_A_DELIVERY + self.empty_bin(routes);
         }
         work
     }
 
     /// Whom a message of this subject goes to, and how long it took to know.
     #[cold]
-    fn reach(&self, subject: &[u8]) -> (Reached<S>, usize) {
+    pub fn reach(&self, subject: &[u8]) -> (Reached<S>, usize) {
         let known = self.routes().by_subject.get(subject).map(Arc::clone);
         known.map_or_else(|| self.look_up(subject), |route| (Reached::All(route), 0))
     }
 
     fn look_up(&self, subject: &[u8]) -> (Reached<S>, usize) {
-        let mut search = Search::new(subject);
+        let places = self.places();
+        let mut search = Search::new(subject, places.changes);
         if subject::tokens(subject).any(<[u8]>::is_empty) {
             // Nobody can subscribe to an invalid one, and wildcards do not stand for nothing.
-            return (Reached::All(Arc::new(search.into())), 0);
+            return (Reached::All(Arc::new(Route::of(&mut search))), 0);
         }
-        // Until what is found is kept, nothing changes.
-        let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let work = search.go_on(&places, PIECE);
-        if !search.is_over() {
-            return (Reached::Some(Box::new(search)), work);
+        let work = search.go_on(&places.tree, PIECE);
+        match self.all_of(&mut search, &places) {
+            Some((route, more)) => (Reached::All(route), work + more),
+            None => (Reached::Some(Box::new(search)), work),
         }
-        let route = Arc::new(Route::from(search));
-        if subject::tokens(subject).count() > subject::MOST_TOKENS {
-            // For this message alone: nobody would find it to revoke it.
-            route.revoke();
-            return (Reached::All(route), work);
-        }
-        let (kept, bin) = {
-            let mut routes = self.routes();
-            (routes.keep(route), routes.take_from_bin())
-        };
-        drop(places);
-        (Reached::All(kept), work + work_to_drop(&bin))
     }
 
-    /// Finds more of those who get a message.
-    pub fn search_on(&self, search: &mut Search<S>) -> usize {
-        search.go_on(&self.places.read().unwrap_or_else(PoisonError::into_inner), PIECE)
+    /// Finds more of those who get a message, and says so once these are all; and how long that took.
+    pub fn search_on(&self, search: &mut Search<S>) -> (Option<Arc<Route<S>>>, usize) {
+        let places = self.places();
+        let work = search.go_on(&places.tree, PIECE);
+        let (all, more) = self.all_of(search, &places).unzip();
+        (all, work + more.unwrap_or(0))
+    }
+
+    /// What a search has found, if it is over, and how long it took to keep that.
+    fn all_of(&self, search: &mut Search<S>, places: &Places<S>) -> Option<(Arc<Route<S>>, usize)> {
+        if !search.is_over() {
+            return None;
+        }
+        let route = Arc::new(Route::of(search));
+        // Until what is found is kept, nothing changes: if that was so until now, and if somebody would find it to
+        // revoke it.
+        let is_kept =
+            search.began == places.changes && subject::tokens(&route.subject).count() <= subject::MOST_TOKENS;
+        if !is_kept {
+            // For this message alone.
+            route.revoke();
+            return Some((route, 0));
+        }
+        let mut routes = self.routes();
+        let route = routes.keep(route);
+        Some((route, self.empty_bin(routes)))
+    }
+
+    /// Takes back a route that is in no use any more.
+    pub fn take_back(&self, route: Arc<Route<S>>) {
+        if !route.is_current() && route.len() > PIECE {
+            self.routes().bin.push(route);
+        }
+    }
+
+    /// Drops what is in the bin, behind the lock, or a part of it: others do not wait for the rest. How long it took.
+    fn empty_bin(&self, mut routes: MutexGuard<'_, Routes<S>>) -> usize {
+        let some = routes.take_from_bin();
+        drop(routes);
+        let mut work = 0;
+        for route in some {
+            work += (1 + route.len().min(PIECE)) / IN_A_DELIVERY;
+            if route.len() > PIECE
+                && let Some(mut route) = Arc::into_inner(route)
+            {
+                route.drop_some(PIECE);
+                self.routes().bin.push(Arc::new(route));
+            }
+        }
+        work
+    }
+
+    fn places(&self) -> RwLockReadGuard<'_, Places<S>> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes<S>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How long it takes to drop these, in deliveries: behind the locks.
-fn work_to_drop<S>(routes: &[Arc<Route<S>>]) -> usize {
-    routes.iter().map(|route| 1 + route.len()).sum::<usize>() / NODES_IN_A_DELIVERY
 }
 
 impl<S> Default for Routes<S> {
@@ -224,7 +237,7 @@ impl<S> Routes<S> {
         nodes
     }
 
-    /// What may be dropped at once: others do not wait for the rest.
+    /// So many of what is in the bin that they may be dropped at once.
     fn take_from_bin(&mut self) -> Vec<Arc<Route<S>>> {
         let mut left = PIECE;
         let some = self.bin.iter().rev().take_while(|route| {
@@ -262,142 +275,6 @@ impl<S> Routes<S> {
     }
 }
 
-impl<S> Route<S> {
-    /// How many subscriptions it has.
-    fn len(&self) -> usize {
-        self.plain.len() + self.queues.iter().map(Vec::len).sum::<usize>()
-    }
-
-    /// Whether a message of its subject goes there still.
-    #[inline]
-    pub fn is_current(&self) -> bool {
-        // Acquire: pairs with `revoke`.
-        self.is_current.load(Ordering::Acquire)
-    }
-
-    fn revoke(&self) {
-        // Release: whoever was told of the change by the one who made it sees it revoked, and looks anew.
-        self.is_current.store(false, Ordering::Release);
-    }
-}
-
-/// Of a search that is over.
-impl<S: Subscriber> From<Search<S>> for Route<S> {
-    fn from(search: Search<S>) -> Self {
-        let Search {
-            subject,
-            plain,
-            queues,
-            ..
-        } = search;
-        let first = plain.first().filter(|_| queues.is_empty());
-        let common = first.filter(|first| plain.iter().all(|other| other.is_alike(first)));
-        let head = common.map(|subscription| subscription.head(&subject));
-        let mut route = Self {
-            head,
-            plain,
-            queues,
-            bytes: size_of::<Self>() + subject.len(),
-            subject,
-            is_current: AtomicBool::new(true),
-        };
-        let head_bytes = route.head.as_ref().map_or(0, |head| head.len());
-        route.bytes += head_bytes + route.len() * size_of::<Arc<S>>();
-        route
-    }
-}
-
-impl<S> Reached<S> {
-    /// Who gets the message, as far as that is known now: all of the first, and one of each of the others.
-    #[inline]
-    pub fn known(&self) -> (&[Arc<S>], &[Vec<Arc<S>>]) {
-        match self {
-            Self::All(route) => (&route.plain, &route.queues),
-            Self::Some(search) => (&search.plain, &search.queues),
-        }
-    }
-
-    /// Whether nobody does.
-    pub fn is_nobody(&self) -> bool {
-        matches!(self, Self::All(route) if route.len() == 0)
-    }
-}
-
-/// What one publisher knows: the routes of the subjects that it used last, that one at the end.
-#[derive(Debug)]
-pub(super) struct Found<S>(Vec<Known<S>>);
-
-#[derive(Debug)]
-enum Known<S> {
-    Held(Arc<Route<S>>),
-    /// By its subject, as long as the index keeps it.
-    Named(Box<[u8]>, Weak<Route<S>>),
-}
-
-impl<S> Default for Found<S> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<S: Subscriber> Found<S> {
-    /// Whom a message of this subject goes to, and how long it took to know. To be [given back](Self::put_back) then.
-    #[inline]
-    pub fn take(&mut self, index: &Index<S>, subject: &[u8]) -> (Reached<S>, usize) {
-        let place = self.0.iter().rposition(|known| known.subject() == subject);
-        let known = place.and_then(|place| self.0.remove(place).route());
-        known.map_or_else(|| index.reach(subject), |route| (Reached::All(route), 0))
-    }
-
-    /// Keeps what was taken, if it can be.
-    #[inline]
-    pub fn put_back(&mut self, reached: Reached<S>) {
-        if let Reached::All(route) = reached {
-            self.keep(route);
-        }
-    }
-
-    /// Keeps a route that was taken.
-    #[inline]
-    pub fn keep(&mut self, route: Arc<Route<S>>) {
-        if self.0.len() == MOST_OWN {
-            self.0.remove(0);
-        }
-        self.0.push(match route.bytes <= MOST_OWN_BYTES {
-            true => Known::Held(route),
-            false => Known::Named(route.subject.clone(), Arc::downgrade(&route)),
-        });
-    }
-
-    /// Lets go of what is held in vain.
-    pub fn forget_revoked(&mut self) {
-        self.0.retain(|known| match known {
-            Known::Held(route) => route.is_current(),
-            Known::Named(_, route) => route.strong_count() > 0,
-        });
-    }
-}
-
-impl<S> Known<S> {
-    #[inline]
-    fn subject(&self) -> &[u8] {
-        match self {
-            Self::Held(route) => &route.subject,
-            Self::Named(subject, _) => subject,
-        }
-    }
-
-    /// If it is current.
-    #[inline]
-    fn route(self) -> Option<Arc<Route<S>>> {
-        let route = match self {
-            Self::Held(route) => Some(route),
-            Self::Named(_, route) => route.upgrade(),
-        };
-        route.filter(|route| route.is_current())
-    }
-}
-
 impl<S> Place<S> {
     fn insert(&mut self, key: Key<'_>, subscription: Arc<S>) {
         let number = key.number;
@@ -431,6 +308,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::found::{Found, MOST_OWN, MOST_OWN_BYTES};
     use super::super::tree::tests::fits;
     use super::*;
 
@@ -464,7 +342,7 @@ mod tests {
         let (Reached::All(route), _) = found.take(index, subject.as_bytes()) else {
             panic!("they are few");
         };
-        found.keep(Arc::clone(&route));
+        found.keep(index, Arc::clone(&route));
         route
     }
 
@@ -527,7 +405,7 @@ mod tests {
                 let (pattern, name) = wanted.as_ref()?;
                 Some(Key { queue: name.as_ref().map(std::slice::from_ref), ..key(pattern, number) })
             }));
-            prop_assert!(index.places.read().expect("nobody panicked").is_empty());
+            prop_assert!(index.places().tree.is_empty());
         }
     }
 
@@ -540,7 +418,7 @@ mod tests {
         for subject in 0..100u32 {
             assert!(route(&mut found, &index, &subject.to_string()).plain.is_empty());
         }
-        assert_eq!(found.0.len(), MOST_OWN);
+        assert_eq!(found.len(), MOST_OWN);
         assert!(Arc::ptr_eq(&first, &route(&mut found, &index, "a")));
         index.remove([key("a", 1)].into_iter());
         assert!(route(&mut found, &index, "a").plain.is_empty());
@@ -583,7 +461,7 @@ mod tests {
         for found in &mut all {
             found.forget_revoked();
         }
-        assert_eq!(all.iter().map(|found| found.0.len()).sum::<usize>(), 1);
+        assert_eq!(all.iter().map(|found| found.len()).sum::<usize>(), 1);
     }
 
     #[test]
@@ -618,6 +496,43 @@ mod tests {
             }
             drop((tell, others));
         });
+    }
+
+    #[test]
+    fn who_are_very_many_are_found_kept_and_dropped_piece_by_piece() {
+        let (index, mut found) = (Index::default(), Found::default());
+        let members: Vec<_> = (0..2 * PIECE).map(Arc::new).collect();
+        for (number, member) in members.iter().enumerate() {
+            index.insert(key("a", number), member);
+        }
+        let find = |found: &mut Found<usize>, between: &dyn Fn()| {
+            let (reached, _) = found.take(&index, b"a");
+            let Reached::Some(mut search) = reached else {
+                panic!("they are many");
+            };
+            loop {
+                between();
+                if let (Some(route), _) = index.search_on(&mut search) {
+                    found.put_back(&index, Reached::All(Arc::clone(&route)));
+                    break route;
+                }
+            }
+        };
+        // Others come and go meanwhile: what was found may not be all of them.
+        let first = find(&mut found, &|| add(&index, "b", usize::MAX));
+        assert!(first.plain.len() == 2 * PIECE && !first.is_current());
+        let second = find(&mut found, &|| {});
+        assert!(Arc::ptr_eq(&second, &route(&mut found, &index, "a")));
+        found.keep(&index, first);
+        drop(second);
+        let to_drop = || index.routes().bin.iter().map(|route| route.len()).sum::<usize>();
+        assert_eq!(to_drop(), 2 * PIECE);
+        // The other list comes to it, and each change drops a piece.
+        for left in (0..4).rev() {
+            index.remove([key("a", 0)].into_iter());
+            assert_eq!(to_drop(), left * PIECE);
+        }
+        assert!(members[1..].iter().all(|member| Arc::strong_count(member) == 2));
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
 use super::connect::{ConnectOptions, Reader, Refusal, info};
 use super::ends;
-use super::index::{Found, Reached, Route};
+use super::found::Found;
 use super::message_trace::{self, Asked, Trace};
 use super::options::Access;
+use super::route::{Reached, Route};
 use super::sending::{Sending, Sent};
 use super::subject;
 use super::wire::{Headers, Limits, Operation, Publish, Wrong, parse, refused_for_length};
@@ -20,6 +21,9 @@ use crate::protocol::{Composed, Io, Session, first_line};
 
 /// What subjects for the answers to a client's requests begin with.
 const INBOX: &[u8] = b"_INBOX.";
+
+/// To read a `CONNECT` takes as long as so many deliveries.
+const CONNECT: usize = 16;
 
 /// A client that can publish, and subscribe.
 #[derive(Debug)]
@@ -150,12 +154,15 @@ impl Member {
         self.send_row(io);
         match operation {
             Operation::Connect(json) => self.connect(json, io),
-            Operation::Publish(message) => {
-                let reached = self.reach(message.subject, io);
-                if let Some(reached) = self.begin_row(&message, reached, io) {
-                    self.publish(&message, reached, io);
-                }
-            }
+            Operation::Publish(message) => match self.in_row(&message) {
+                Some(as_sent) => match self.reach(message.subject, io) {
+                    Reached::All(route) if route.head.is_some() => {
+                        self.begin_row(&message, as_sent, route, io);
+                    }
+                    reached => self.publish(&message, Some(reached), io),
+                },
+                None => self.publish(&message, None, io),
+            },
             Operation::Subscribe { subject, queue, sid } => self.subscribe(subject, queue, sid, io),
             Operation::Unsubscribe { sid, after } => {
                 self.act(io);
@@ -184,6 +191,7 @@ impl Member {
 
     fn connect(&mut self, json: &[u8], io: &mut Io<'_>) {
         self.act(io);
+        io.worked(CONNECT);
         let outcome = {
             let mut info = self.client.info();
             let outcome = info.connect(json, &self.broker.options().access);
@@ -194,7 +202,6 @@ impl Member {
             Ok(()) => {}
             Err(Refusal::Violation) => return self.violation(io),
             Err(Refusal::NotJson) => return self.refuse(io, "Parser Error"),
-            Err(Refusal::Tls) => return self.refuse(io, "Secure Connection - TLS Required"),
             Err(Refusal::Protocol) => return self.refuse(io, "invalid client protocol"),
             Err(Refusal::NoHeaders) => return self.refuse(io, "no responders requires headers support"),
         }
@@ -284,35 +291,27 @@ impl Member {
         {
             io.extend(row.composed, &[head, as_sent]);
             row.messages += 1;
-            row.bytes += message.body.len() - 2;
+            row.bytes += message.bytes();
             return true;
         }
         false
     }
 
-    /// Keeps a message to be sent with others that follow, if those who get it want it in the same words, all of them.
-    /// Else gives back whom it goes to.
+    /// Keeps a message to be sent with others that follow: all who get it want it in the same words.
     fn begin_row(
         &mut self,
         message: &Publish<'_>,
-        reached: Reached<Subscription>,
+        as_sent: &[u8],
+        route: Arc<Route<Subscription>>,
         io: &mut Io<'_>,
-    ) -> Option<Reached<Subscription>> {
-        let Some(as_sent) = self.in_row(message) else {
-            return Some(reached);
-        };
-        let route = match reached {
-            Reached::All(route) if route.head.is_some() => route,
-            reached => return Some(reached),
-        };
+    ) {
         let head = route.head.as_deref().unwrap_or_default();
         self.row = Some(Row {
             composed: io.compose(&[], &[head, as_sent]),
             messages: 1,
-            bytes: message.body.len() - 2,
+            bytes: message.bytes(),
             route,
         });
-        None
     }
 
     /// Sends the messages that were put in a row.
@@ -333,7 +332,7 @@ impl Member {
             taken != Taken::No
         });
         io.post_to_all(row.composed, receivers.map(|subscription| subscription.id));
-        self.found.keep(row.route);
+        self.found.keep(&self.broker.index, row.route);
     }
 
     /// Who does not get what it says: itself, if it does not want to.
@@ -341,7 +340,8 @@ impl Member {
         (!self.connect_options.echo).then_some(self.client.id)
     }
 
-    fn publish(&mut self, message: &Publish<'_>, reached: Reached<Subscription>, io: &mut Io<'_>) {
+    /// Passes a message on, to whom it goes if that is known.
+    fn publish(&mut self, message: &Publish<'_>, reached: Option<Reached<Subscription>>, io: &mut Io<'_>) {
         self.act(io);
         if message.headers.is_some() && !self.connect_options.headers {
             return self.refuse(io, "message headers not supported");
@@ -349,7 +349,7 @@ impl Member {
         // Headers of no bytes are none.
         let headers = message.headers.filter(|headers| headers.bytes > 0);
         let message = &Publish { headers, ..*message };
-        let bytes = message.body.len() - 2;
+        let bytes = message.bytes();
         if self.connect_options.pedantic && !subject::is_literal(message.subject) {
             send_error(io, "Invalid Publish Subject");
         }
@@ -367,6 +367,12 @@ impl Member {
         self.client.messages.add(1);
         self.client.bytes.add(bytes as u64);
         self.confirm(io);
+        let is_request = self.connect_options.no_responders && !message.reply.is_empty();
+        if is_only_traced && trace.is_none() && !is_request {
+            // Whoever it would go to, nobody hears of it.
+            return;
+        }
+        let reached = reached.unwrap_or_else(|| self.reach(message.subject, io));
         let sending = Sending::new(reached, self.not_to()).traced(trace, is_only_traced);
         self.send(message, sending, io);
     }
@@ -375,7 +381,7 @@ impl Member {
     fn is_heard(&mut self, subject: &[u8], io: &mut Io<'_>) -> bool {
         let reached = self.reach(subject, io);
         let is_heard = !reached.is_nobody();
-        self.found.put_back(reached);
+        self.found.put_back(&self.broker.index, reached);
         is_heard
     }
 
@@ -448,7 +454,7 @@ impl Member {
 
     /// What is to be said once all have it.
     fn sent(&mut self, message: &Publish<'_>, sent: Sent, io: &mut Io<'_>) {
-        self.found.put_back(sent.reached);
+        self.found.put_back(&self.broker.index, sent.reached);
         if !sent.is_delivered && self.connect_options.no_responders && !message.reply.is_empty() {
             self.send_no_responders(message, io);
         }
@@ -462,7 +468,7 @@ impl Member {
         let reached = self.reach(message.reply, io);
         let (plain, _) = reached.known();
         let own = plain.iter().find(|it| it.id == self.client.id).map(Arc::clone);
-        self.found.put_back(reached);
+        self.found.put_back(&self.broker.index, reached);
         let Some(own) = own else { return };
         let headers = [b"NATS/1.0 503\r\nNats-Subject: ", message.subject, b"\r\n\r\n"].concat();
         let line = format!(" {0} {0}\r\n", headers.len());

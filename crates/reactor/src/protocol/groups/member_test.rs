@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::groups_answers::{rows, summary};
 use super::super::{Groups, Options};
 use super::*;
 use crate::CloseReason;
@@ -275,11 +276,6 @@ fn what_is_wrong_is_said_and_only_the_worst_closes() {
         ("HELLO\r\n", "Unknown Protocol Operation", true),
         ("PUB a x\r\n", "Parser Error", true),
         ("CONNECT {\r\n", "Parser Error", true),
-        (
-            "CONNECT {\"tls_required\":true}\r\n",
-            "Secure Connection - TLS Required",
-            true,
-        ),
         ("CONNECT {\"protocol\":9}\r\n", "invalid client protocol", true),
         (
             "CONNECT {\"headers\":false}\r\n",
@@ -301,6 +297,21 @@ fn what_is_wrong_is_said_and_only_the_worst_closes() {
             closes.then_some(CloseReason::Refused),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn the_table_of_answers_holds_in_one_piece_and_in_many() {
+    for row in rows() {
+        for at_once in [row.says.len(), 1.max(row.says.len() / 512)] {
+            let mut server = server(Options::default());
+            let client = stranger(&mut server);
+            for piece in row.says.chunks(at_once) {
+                server.receive(client, piece);
+            }
+            let told = summary(&server.take_output(client), server.closed(client).is_some());
+            assert_eq!(told, row.told, "{}", row.says.escape_ascii());
+        }
     }
 }
 

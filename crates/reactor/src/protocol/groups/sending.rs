@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::broker::{Broker, Subscription, Taken};
-use super::index::Reached;
 use super::message_trace::{self, Trace};
+use super::route::Reached;
 use super::wire::Publish;
 use crate::id::ConnectionId;
 use crate::protocol::{Composed, Io};
@@ -99,22 +99,31 @@ impl Sending {
                     }
                     *next += 1;
                 } else {
-                    let until = plain.len().min(*next + (room / copies.work()).max(1));
+                    // One is enough of a message that nobody gets or hears of.
+                    let most = if fate.is_unheard() {
+                        1
+                    } else {
+                        room / copies.work()
+                    };
+                    let until = plain.len().min(*next + most.max(1));
                     for to in &plain[*next..until] {
                         fate.deliver(to, &mut copies, broker, io);
                     }
                     *next = until;
                 }
-                if fate.is_known() {
+                if fate.is_unheard() && fate.is_delivered {
                     return true;
                 }
             }
             match reached {
-                Reached::Some(search) if !search.is_over() => {
-                    io.worked(broker.index.search_on(search));
-                    *next = 0;
+                Reached::All(_) => return true,
+                Reached::Some(search) => {
+                    let (all, work) = broker.index.search_on(search);
+                    io.worked(work);
+                    if let Some(all) = all {
+                        *reached = Reached::All(all);
+                    }
                 }
-                _ => return true,
             }
         }
     }
@@ -130,9 +139,9 @@ impl Sending {
 }
 
 impl Fate {
-    /// Whether nothing more is to be known of one that nobody gets.
-    fn is_known(&self) -> bool {
-        self.is_only_traced && self.trace.is_none() && self.is_delivered
+    /// Whether nobody gets it, nor hears where it goes: all that counts is whether anybody is there.
+    fn is_unheard(&self) -> bool {
+        self.is_only_traced && self.trace.is_none()
     }
 
     /// Whether this subscription gets it, or would if it were not a trace alone.
@@ -194,7 +203,7 @@ impl<'a> Copies<'a> {
     fn of(message: &'a Publish<'a>) -> Self {
         Self {
             message,
-            bytes: message.body.len() - 2,
+            bytes: message.bytes(),
             with_headers: None,
             without_headers: None,
         }

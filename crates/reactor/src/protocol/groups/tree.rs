@@ -22,8 +22,15 @@ struct Node<V> {
     /// The tokens behind the one by which the node above knows it.
     more: Option<Box<[u8]>>,
     value: Option<V>,
-    /// By their first tokens.
-    below: HashMap<Box<[u8]>, Node<V>>,
+    below: Below<V>,
+}
+
+/// The nodes below one, by their first tokens. Each subject asks for the wildcards, so that they are at hand.
+#[derive(Debug)]
+struct Below<V> {
+    literal: HashMap<Box<[u8]>, Box<Node<V>>>,
+    any: Option<Box<Node<V>>>,
+    rest: Option<Box<Node<V>>>,
 }
 
 /// Where a walk has stopped: for each token on the way which of those that fit it was.
@@ -141,7 +148,7 @@ impl<V> Node<V> {
         Self {
             more: more.map(Into::into),
             value: None,
-            below: HashMap::new(),
+            below: Below::default(),
         }
     }
 
@@ -166,10 +173,7 @@ impl<V> Node<V> {
             return change(&mut self.value);
         };
         let (token, rest) = split(path);
-        let node = self
-            .below
-            .entry(token.into())
-            .or_insert_with(|| Self::behind(rest));
+        let node = self.below.get_or_insert(token, rest);
         let rest = node.part_from(rest);
         let outcome = node.change(rest, change);
         node.unite();
@@ -192,7 +196,7 @@ impl<V> Node<V> {
                     below: std::mem::take(&mut self.below),
                     ..Self::behind(rest)
                 };
-                self.below.insert(token.into(), lower);
+                self.below.insert(token, Box::new(lower));
                 let shared = more
                     .as_deref()
                     .and_then(|more| more[..more.len() - own.len()].split_last());
@@ -207,13 +211,12 @@ impl<V> Node<V> {
         if self.value.is_some() || self.below.len() != 1 {
             return;
         }
-        for (token, only) in std::mem::take(&mut self.below) {
+        for (token, only) in std::mem::take(&mut self.below).into_nodes() {
             let tokens = [self.more.as_deref(), Some(&*token), only.more.as_deref()];
             let tokens: Vec<&[u8]> = tokens.into_iter().flatten().collect();
             *self = Self {
-                value: only.value,
-                below: only.below,
-                ..Self::behind(Some(&tokens.join(&b'.')))
+                more: Some(tokens.join(&b'.').into()),
+                ..*only
             };
         }
     }
@@ -227,20 +230,26 @@ impl<V> Node<V> {
             return ControlFlow::Continue(());
         };
         let (token, rest) = split(path);
+        let below = &self.below;
         // As it is written, a wildcard is a token that only wildcards match.
-        let literal = Some(token).filter(|&token| token != ANY && token != REST);
+        let literal = match token {
+            ANY | REST => None,
+            token => below.get(token),
+        };
         let steps = walk.at.len();
-        for known in literal.into_iter().chain([ANY, REST]) {
-            let Some(node) = self.below.get(known) else {
-                continue;
-            };
-            walk.at.push(Step::by(known));
+        let wildcards = [
+            (Step::Any, below.any.as_deref()),
+            (Step::Rest, below.rest.as_deref()),
+        ];
+        for (step, node) in [(Step::Literal, literal)].into_iter().chain(wildcards) {
+            let Some(node) = node else { continue };
+            walk.at.push(step);
             let more = node.more.as_deref();
             walk.at
                 .extend(more.into_iter().flat_map(subject::tokens).map(Step::by));
             if !walk.is_before() {
                 match apart(more, rest, is_matched) {
-                    _ if known == REST => walk.come(node.value.as_ref())?,
+                    _ if step == Step::Rest => walk.come(node.value.as_ref())?,
                     (None, rest) => node.walk(rest, walk)?,
                     (Some(REST), Some(_)) => walk.come(node.value.as_ref())?,
                     _ => walk.come(None)?,
@@ -258,7 +267,7 @@ impl<V> Node<V> {
         };
         match split(path) {
             (REST, _) => self.take_below(taken, nodes),
-            (ANY, rest) => self.below.retain(|_, node| {
+            (ANY, rest) => self.below.retain(|node| {
                 node.take_matches_behind(rest, taken, nodes);
                 node.is_used()
             }),
@@ -290,9 +299,89 @@ impl<V> Node<V> {
 
     fn take_below(&mut self, taken: &mut Vec<V>, nodes: &mut usize) {
         *nodes += 1;
-        for (_, mut node) in self.below.drain() {
+        for (_, mut node) in std::mem::take(&mut self.below).into_nodes() {
             taken.extend(node.value.take());
             node.take_below(taken, nodes);
+        }
+    }
+}
+
+impl<V> Default for Below<V> {
+    fn default() -> Self {
+        Self {
+            literal: HashMap::new(),
+            any: None,
+            rest: None,
+        }
+    }
+}
+
+impl<V> Below<V> {
+    fn get(&self, token: &[u8]) -> Option<&Node<V>> {
+        match token {
+            ANY => self.any.as_deref(),
+            REST => self.rest.as_deref(),
+            _ if self.literal.is_empty() => None,
+            _ => self.literal.get(token).map(|node| &**node),
+        }
+    }
+
+    fn get_mut(&mut self, token: &[u8]) -> Option<&mut Node<V>> {
+        match token {
+            ANY => self.any.as_deref_mut(),
+            REST => self.rest.as_deref_mut(),
+            _ => self.literal.get_mut(token).map(|node| &mut **node),
+        }
+    }
+
+    /// The node of this token, or a new one with these tokens behind it.
+    fn get_or_insert(&mut self, token: &[u8], more: Path<'_>) -> &mut Node<V> {
+        let new = || Box::new(Node::behind(more));
+        match token {
+            ANY => self.any.get_or_insert_with(new),
+            REST => self.rest.get_or_insert_with(new),
+            _ => self.literal.entry(token.into()).or_insert_with(new),
+        }
+    }
+
+    fn insert(&mut self, token: &[u8], node: Box<Node<V>>) {
+        match token {
+            ANY => self.any = Some(node),
+            REST => self.rest = Some(node),
+            _ => drop(self.literal.insert(token.into(), node)),
+        }
+    }
+
+    fn remove(&mut self, token: &[u8]) {
+        match token {
+            ANY => self.any = None,
+            REST => self.rest = None,
+            _ => drop(self.literal.remove(token)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.literal.len() + usize::from(self.any.is_some()) + usize::from(self.rest.is_some())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them, with their tokens.
+    fn into_nodes(self) -> impl Iterator<Item = (Box<[u8]>, Box<Node<V>>)> {
+        let wildcards = [(ANY, self.any), (REST, self.rest)];
+        let wildcards = wildcards
+            .into_iter()
+            .filter_map(|(token, node)| Some((token.into(), node?)));
+        self.literal.into_iter().chain(wildcards)
+    }
+
+    /// Keeps the nodes of which that is said.
+    fn retain(&mut self, mut is_kept: impl FnMut(&mut Node<V>) -> bool) {
+        self.literal.retain(|_, node| is_kept(node));
+        for wildcard in [&mut self.any, &mut self.rest] {
+            wildcard.take_if(|node| !is_kept(node));
         }
     }
 }
@@ -391,7 +480,8 @@ pub(super) mod tests {
 
     /// All nodes but the first, each of which must be there for something.
     fn nodes<V>(node: &Node<V>) -> usize {
-        let each = node.below.values().map(|below| {
+        let wildcards = [&node.below.any, &node.below.rest].into_iter().flatten();
+        let each = node.below.literal.values().chain(wildcards).map(|below| {
             assert!(
                 below.value.is_some() || below.below.len() > 1,
                 "a node without use"

@@ -3,19 +3,22 @@
 //! An operation is a line, and for one that publishes, as many bytes behind it as the line says. Nothing is believed of
 //! a client but what has come: a line ends within a limit, and a length beyond the limit is refused before its bytes.
 
-use crate::protocol::line::{first_line, number};
+use super::connect_json;
+use crate::protocol::line::{self, first_line};
 
 /// How much a client may say at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes behind an operation's name, up to the end of the line.
+    /// Bytes of an operation's arguments, up to the end of the line. As many blanks may stand before them.
     pub control_line: usize,
     /// Bytes of a message, with its headers.
     pub payload: usize,
 }
 
-/// The longest name, its blank, and the end of the line.
-const AROUND_ARGUMENTS: usize = "CONNECT".len() + 1 + "\r\n".len();
+/// The longest name, and the end of the line.
+const AROUND_ARGUMENTS: usize = "CONNECT".len() + "\r\n".len();
+/// A number has no more digits.
+const MOST_DIGITS: usize = 9;
 
 impl Limits {
     /// For what was held to limits before.
@@ -31,7 +34,7 @@ impl Limits {
 
     /// The most bytes of a line.
     fn line(self) -> usize {
-        self.control_line + AROUND_ARGUMENTS
+        2 * self.control_line + AROUND_ARGUMENTS
     }
 }
 
@@ -73,6 +76,11 @@ pub(super) struct Publish<'a> {
 }
 
 impl Publish<'_> {
+    /// Of headers and payload.
+    pub fn bytes(&self) -> usize {
+        self.body.len() - "\r\n".len()
+    }
+
     /// As it can be read again.
     pub fn written(&self) -> Vec<u8> {
         let (name, headers): (&[u8], _) = match self.headers {
@@ -163,8 +171,7 @@ fn plain_publish(input: &[u8], limits: Limits) -> Option<(Publish<'_>, usize)> {
     let as_sent = arguments[blank..].strip_prefix(b" ").filter(|_| blank > 0)?;
     let (mut bytes, mut digits) = (0, 0);
     while let Some(digit @ b'0'..=b'9') = as_sent.get(digits) {
-        // No more than cannot overflow.
-        if digits == 9 {
+        if digits == MOST_DIGITS {
             return None;
         }
         bytes = 10 * bytes + usize::from(digit - b'0');
@@ -192,16 +199,9 @@ fn parse_any(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usiz
     let Some((name, name_bytes)) = name(input)? else {
         return Ok(None);
     };
-    let Some((line, line_bytes)) = first_line(&input[..input.len().min(limits.line())]) else {
-        return match input.len() >= limits.line() {
-            true => Err(Wrong::ControlLine),
-            false => Ok(None),
-        };
+    let Some((arguments, line_bytes)) = arguments(input, name_bytes, limits)? else {
+        return Ok(None);
     };
-    let arguments = line.get(name_bytes..).unwrap_or_default().trim_ascii();
-    if arguments.len() > limits.control_line {
-        return Err(Wrong::ControlLine);
-    }
     let operation = match name {
         Name::Pub | Name::HPub => {
             let with_headers = name == Name::HPub;
@@ -214,6 +214,7 @@ fn parse_any(input: &[u8], limits: Limits) -> Result<Option<(Operation<'_>, usiz
         Name::Connect => Operation::Connect(arguments),
         Name::Ping => Operation::Ping,
         Name::Pong => Operation::Pong,
+        Name::Info if !connect_json::is_object(arguments) => return Err(Wrong::Arguments),
         Name::Info | Name::Ok => Operation::Idle,
         Name::Err => return Err(Wrong::Operation),
     };
@@ -230,8 +231,12 @@ fn name(input: &[u8]) -> Result<Option<(Name, usize)>, Wrong> {
         let Some(&next) = input.get(text.len()) else {
             return Ok(None);
         };
-        let stands_alone = matches!(name, Name::Ping | Name::Pong | Name::Ok);
-        return match stands_alone || next == b' ' || next == b'\t' {
+        // What follows these is not looked at, or begins with no letter.
+        let stands_alone = matches!(
+            name,
+            Name::Ping | Name::Pong | Name::Ok | Name::Connect | Name::Info
+        );
+        return match stands_alone || is_blank(next) {
             true => Ok(Some((name, text.len()))),
             false => Err(Wrong::Operation),
         };
@@ -239,11 +244,32 @@ fn name(input: &[u8]) -> Result<Option<(Name, usize)>, Wrong> {
     Err(Wrong::Operation)
 }
 
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// What stands in a line behind the name and blanks, and the length of the line; `None` while it is not whole.
+fn arguments(input: &[u8], name_bytes: usize, limits: Limits) -> Result<Option<(&[u8], usize)>, Wrong> {
+    let behind = &input[name_bytes..];
+    let blanks = behind.iter().take_while(|&&byte| is_blank(byte)).count();
+    let come = &behind[blanks..];
+    // No more than it takes to see that it is too long.
+    let come = &come[..come.len().min(limits.control_line + "\r\n".len())];
+    let (arguments, line_bytes) = match first_line(come) {
+        Some((arguments, bytes)) => (arguments, Some(name_bytes + blanks + bytes)),
+        None => (come.strip_suffix(b"\r").unwrap_or(come), None),
+    };
+    match arguments.len().max(blanks) > limits.control_line {
+        true => Err(Wrong::ControlLine),
+        false => Ok(line_bytes.map(|bytes| (arguments.trim_ascii_end(), bytes))),
+    }
+}
+
 /// `N` arguments at most, and how many there are.
 fn split<const N: usize>(arguments: &[u8]) -> Result<([&[u8]; N], usize), Wrong> {
     let mut list = [&b""[..]; N];
     let mut count = 0;
-    for argument in arguments.split(|&byte| byte == b' ' || byte == b'\t') {
+    for argument in arguments.split(|&byte| is_blank(byte)) {
         if argument.is_empty() {
             continue;
         }
@@ -268,19 +294,19 @@ fn publish<'a>(
         _ => return Err(Wrong::Arguments),
     };
     let size = list[count - 1];
-    let bytes = length(size)?;
-    if bytes > limits.payload {
-        return Err(Wrong::Payload);
-    }
+    let bytes = number(size).ok_or(Wrong::Arguments)?;
     let headers = match with_headers {
         true => Some(Headers {
             written: list[count - 2],
-            bytes: length(list[count - 2])?,
+            bytes: number(list[count - 2]).ok_or(Wrong::Arguments)?,
         }),
         false => None,
     };
     if headers.is_some_and(|headers| headers.bytes > bytes) {
         return Err(Wrong::Arguments);
+    }
+    if bytes > limits.payload {
+        return Err(Wrong::Payload);
     }
     let end = &behind[bytes.min(behind.len())..];
     if !end.starts_with(b"\r\n") {
@@ -307,19 +333,16 @@ pub(super) fn refused_for_length(input: &[u8]) -> Option<(&[u8], &[u8], usize)> 
     };
     let (line, line_bytes) = first_line(input)?;
     let (list, count) = split::<4>(line.get(name_bytes..)?.trim_ascii()).ok()?;
-    let [headers, bytes] = [count.checked_sub(2)?, count - 1].map(|place| length(list[place]));
+    let [headers, bytes] = [count.checked_sub(2)?, count - 1].map(|place| number(list[place]));
     let come = &input[line_bytes..];
-    let headers = &come[..headers.ok()?.min(come.len())];
-    Some((list[0], headers, bytes.ok()?))
+    let headers = &come[..headers?.min(come.len())];
+    Some((list[0], headers, bytes?))
 }
 
-/// A length, however large.
-fn length(digits: &[u8]) -> Result<usize, Wrong> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Wrong::Arguments);
-    }
-    // More than can be counted is more than is allowed.
-    Ok(number(digits).map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX)))
+/// A number as the NATS server reads it: with more digits it is none.
+fn number(digits: &[u8]) -> Option<usize> {
+    let number = line::number(digits).filter(|_| digits.len() <= MOST_DIGITS);
+    number.and_then(|number| usize::try_from(number).ok())
 }
 
 /// `subject [queue] sid`.
@@ -345,7 +368,9 @@ fn unsubscribe(arguments: &[u8]) -> Result<Operation<'_>, Wrong> {
     }
     Ok(Operation::Unsubscribe {
         sid: list[0],
-        after: number(list[1]).filter(|&after| after > 0),
+        after: number(list[1])
+            .map(|after| after as u64)
+            .filter(|&after| after > 0),
     })
 }
 
@@ -449,6 +474,9 @@ mod tests {
             ("UNSUB 9\r\n", None),
             ("UNSUB 9 5\r\n", Some(5)),
             ("UNSUB 9 x\r\n", None),
+            ("UNSUB 9 999999999\r\n", Some(999_999_999)),
+            ("UNSUB 9 0000000005\r\n", None),
+            ("UNSUB 9 99999999999999999999\r\n", None),
         ] {
             assert_eq!(operation(text), Operation::Unsubscribe { sid: b"9", after });
         }
@@ -462,6 +490,10 @@ mod tests {
             ("PONG\r\n", Operation::Pong),
             ("+OK\r\n", Operation::Idle),
             ("INFO {}\r\n", Operation::Idle),
+            ("info{\"a\":1} \r\n", Operation::Idle),
+            ("INFO null\n", Operation::Idle),
+            ("CONNECT{}\r\n", Operation::Connect(b"{}")),
+            ("CONNECT\r\n", Operation::Connect(b"")),
         ] {
             assert_eq!(operation(text), expected);
         }
@@ -494,8 +526,16 @@ mod tests {
             "HPUB a 1\r\n",
             "HPUB a 3 2\r\n",
             "HPUB a x 2\r\n",
+            "PUB a 0000000001\r\n",
+            "PUB a 4294967296\r\n",
+            "PUB a 99999999999999\r\n",
+            "HPUB a 1 99999999999999999999999\r\n",
+            "HPUB a 200 101\r\n",
             "SUB a\r\n",
             "SUB a b c d\r\n",
+            "INFO\r\n",
+            "INFO x\r\n",
+            "INFO []\r\n",
             "UNSUB \r\n",
             "UNSUB 1 2 3\r\n",
         ] {
@@ -531,7 +571,8 @@ mod tests {
         for (text, expected) in [
             ("HPUB a 5 200\r\nh: 1\nmore", Some(("a", "h: 1\n", 200))),
             ("HPUB a.b re 5 200\r\nh:", Some(("a.b", "h:", 200))),
-            ("HPUB a 99999999999999999999999 200\r\nh", Some(("a", "h", 200))),
+            ("HPUB a 999999999 999999999\r\nh", Some(("a", "h", 999_999_999))),
+            ("HPUB a 9999999999 200\r\nh", None),
             ("HPUB a 5 200", None),
             ("HPUB 200\r\n", None),
             ("PUB a 200\r\nh", None),
@@ -545,19 +586,47 @@ mod tests {
 
     #[test]
     fn limits_hold_before_the_bytes_have_come() {
-        for text in [
-            "PUB a 101\r\n",
-            "PUB a 4294967296\r\n",
-            "HPUB a 1 99999999999999999999999\r\n",
-        ] {
+        for text in ["PUB a 101\r\n", "PUB a 999999999\r\n", "HPUB a 1 101\r\n"] {
             assert_eq!(parsed(text.as_bytes()), Err(Wrong::Payload), "{text}");
         }
-        let fits = format!("SUB {} 1\r\n", "x".repeat(62));
-        assert!(matches!(parsed(fits.as_bytes()), Ok(Some(_))));
-        let too_long = format!("SUB {} 1\r\n", "x".repeat(63));
-        assert_eq!(parsed(too_long.as_bytes()), Err(Wrong::ControlLine));
-        let endless = format!("SUB {}", " ".repeat(100));
-        assert_eq!(parsed(endless.as_bytes()), Err(Wrong::ControlLine));
-        assert_eq!(LIMITS.frame(), 64 + 10 + 100 + 2);
+        let (blanks, name) = (
+            " ".repeat(LIMITS.control_line),
+            "x".repeat(LIMITS.control_line - 2),
+        );
+        for fits in [
+            format!("SUB {name} 1\r\n"),
+            format!("SUB {name} 1\n"),
+            format!("SUB{blanks}{name} 1\r\n"),
+        ] {
+            assert!(matches!(parsed(fits.as_bytes()), Ok(Some(_))), "{fits}");
+            assert!(fits.len() <= LIMITS.line());
+        }
+        for too_long in [
+            format!("SUB x{name} 1\r\n"),
+            format!("SUB x{name} 1"),
+            format!("SUB {name} 1 \r\n"),
+            format!("SUB{blanks} "),
+            format!("SUB{blanks} a 1\r\n"),
+        ] {
+            assert_eq!(parsed(too_long.as_bytes()), Err(Wrong::ControlLine), "{too_long}");
+        }
+        assert_eq!(LIMITS.frame(), 2 * 64 + 9 + 100 + 2);
+    }
+
+    #[test]
+    fn a_message_is_written_as_it_was_read() {
+        for text in [
+            "PUB a 2\r\nhi\r\n",
+            "PUB a re 0\r\n\r\n",
+            "HPUB a re 05 7\r\nh: 1\nhi\r\n",
+            "HPUB a 5 5\r\nh: 1\n\r\n",
+        ] {
+            let Operation::Publish(publish) = operation(text) else {
+                panic!("{text}");
+            };
+            let written = publish.written();
+            let read = parse(&written, Limits::NONE).map(plainly);
+            assert_eq!(read, Ok(Some((Operation::Publish(publish), written.len()))));
+        }
     }
 }

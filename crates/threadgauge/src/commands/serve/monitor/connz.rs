@@ -18,7 +18,7 @@ use super::{Pages, uptime};
 const LIMIT: usize = 1_024;
 
 /// What is asked for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     limit: usize,
     offset: usize,
@@ -79,16 +79,17 @@ impl Client {
 
 impl Wanted {
     fn read(query: Query<'_>) -> Result<Self, String> {
-        let number = |name: &str| match query.get(name) {
-            None | Some("") => Ok(None),
-            Some(text) => match text.parse::<u64>() {
+        let text = |name| query.get(name).unwrap_or_default();
+        let number = |name| match &*text(name) {
+            "" => Ok(None),
+            text => match text.parse::<u64>() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(format!("error decoding {name}: it is no number")),
             },
         };
         let count =
             |name| number(name).map(|number| number.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
-        let state = match &query.get("state").unwrap_or("").to_ascii_lowercase()[..] {
+        let state = match &text("state").to_ascii_lowercase()[..] {
             "" | "open" => State::Open,
             "closed" => State::Closed,
             "any" | "all" => State::All,
@@ -98,12 +99,9 @@ impl Wanted {
             limit: count("limit")?.filter(|&limit| limit > 0).unwrap_or(LIMIT),
             offset: count("offset")?.unwrap_or(0),
             client: number("cid")?.filter(|&number| number > 0),
-            user: query
-                .get("user")
-                .filter(|user| !user.is_empty())
-                .map(str::to_owned),
+            user: Some(text("user").into_owned()).filter(|user| !user.is_empty()),
             state,
-            sort: match query.get("sort").unwrap_or("") {
+            sort: match &*text("sort") {
                 "" | "cid" => Sort::Number,
                 "start" => Sort::Start,
                 "uptime" => Sort::Uptime,
@@ -123,7 +121,7 @@ impl Wanted {
                 "bytes_from" => Sort::BytesFrom,
                 _ => return Err("invalid sorting option".to_owned()),
             },
-            subscriptions: match query.get("subs").unwrap_or("") {
+            subscriptions: match &*text("subs") {
                 "" | "0" | "false" => Subscriptions::Count,
                 "1" | "true" => Subscriptions::Names,
                 "detail" => Subscriptions::Detail,
@@ -340,7 +338,20 @@ mod tests {
             state: State::Closed,
             subscriptions: Subscriptions::Detail,
         };
-        assert_eq!(Wanted::read(Query(all)), Ok(asked));
+        assert_eq!(Wanted::read(Query(all)), Ok(asked.clone()));
+        // Written as browsers and tools write it.
+        let escaped = "%73ubs=%64etail&sort=msgs%5Fto&limit=%35&offset=10&cid=7&user=%61da&state=%43losed";
+        assert_eq!(Wanted::read(Query(escaped)), Ok(asked));
+        let user = |query| Wanted::read(Query(query)).map(|wanted| wanted.user);
+        for (query, name) in [
+            ("user=a+b", "a b"),
+            ("user=a%20b", "a b"),
+            ("user=a%2Bb%26c", "a+b&c"),
+            ("user=%C3%A4", "ä"),
+            ("user=ada&user=ben", "ada"),
+        ] {
+            assert_eq!(user(query), Ok(Some(name.to_owned())), "{query}");
+        }
         for wrong in [
             "sort=nonsense",
             "limit=-1",
