@@ -167,9 +167,30 @@ impl<'a, P: Protocol, H: ShutdownSignal> Worker<'a, P, H> {
         while !(peer.is_over() && peer.leave()) {
             peer.turn();
         }
-        peer.close();
+        let lingering = peer.close();
         self.counters.other_calls.add(1);
-        self.shutdown.end(socket);
+        let socket = match lingering {
+            Some(lingering) => self.linger(socket, lingering),
+            None => Some(socket),
+        };
+        if let Some(socket) = socket {
+            self.shutdown.end(socket);
+        }
+    }
+
+    /// Throws away what comes, as long as the socket lingers and the server serves. The socket, unless somebody else
+    /// looks after it.
+    fn linger(&mut self, socket: H::Socket, mut lingering: Lingering) -> Option<H::Socket> {
+        let socket = self.shutdown.lingers(socket, lingering)?;
+        while self.shutdown.phase() == Phase::Serving {
+            self.scratch.input.clear();
+            let room = spare_capacity(&mut self.scratch.input);
+            if lingering.wait(&socket, room, self.counters) == Discarded::Over {
+                return Some(socket);
+            }
+        }
+        closing::discard(&socket, self.counters);
+        Some(socket)
     }
 }
 
@@ -564,9 +585,9 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         times.into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
-    /// The session hears that its connection is gone, which is counted; then the socket lingers, if it does. Leaves the
+    /// The session hears that its connection is gone, which is counted. How the socket lingers, if it does. Leaves the
     /// scratch memory as it was found.
-    fn close(mut self) {
+    fn close(mut self) -> Option<Lingering> {
         let effects = &mut self.scratch.effects;
         if let Some((reason, mut leftover)) = self.connection.close(effects) {
             closing::prepare(self.socket, reason, self.counters);
@@ -579,23 +600,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             self.counters.closed(reason);
         }
         self.scratch.outbox.sent(self.scratch.outbox.len());
-        let lingering = closing::linger(&self.connection, self.socket, self.counters, Instant::now());
-        if let Some(lingering) = lingering {
-            self.linger(lingering);
-        }
-    }
-
-    /// Throws away what comes, as long as the socket lingers and the server serves.
-    fn linger(&mut self, mut lingering: Lingering) {
-        while self.shutdown.phase() == Phase::Serving {
-            self.wait_for(PollFlags::IN, Some(lingering.until()));
-            self.scratch.input.clear();
-            let room = spare_capacity(&mut self.scratch.input);
-            if lingering.receive(self.socket, room, self.counters, Instant::now()) == Discarded::Over {
-                return;
-            }
-        }
-        closing::discard(self.socket, self.counters);
+        closing::linger(&self.connection, self.socket, self.counters, Instant::now())
     }
 }
 

@@ -13,10 +13,12 @@
 //! server stops: then what has come until now is thrown away, and nobody is waited for. Who still sends after that is
 //! answered with a reset.
 
-use std::os::fd::AsFd;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::Buffer;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 
@@ -30,6 +32,9 @@ const LINGER: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(5);
 /// The most that is thrown away meanwhile, of a client that would never end: more than uploads that are refused have.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// The most sockets of one worker that linger at a time.
+const MOST_SOCKETS: usize = 32;
 
 /// The most that is thrown away while the server stops, in receives of so many bytes.
 const MOST_RECEIVES: usize = 64;
@@ -55,7 +60,8 @@ pub(crate) enum Discarded {
 }
 
 impl Lingering {
-    fn new(now: Instant) -> Self {
+    /// From now on.
+    pub fn new(now: Instant) -> Self {
         Self {
             over: now + LINGER,
             silent_until: now + SILENCE,
@@ -75,7 +81,7 @@ impl Lingering {
         self.bytes_left > 0 && now < self.over
     }
 
-    /// Receives once, into `room`, what is thrown away. Does not wait for it.
+    /// Receives once, into `room`, which is not empty, what is thrown away. Does not wait for it.
     pub fn receive(
         &mut self,
         socket: impl AsFd,
@@ -84,8 +90,25 @@ impl Lingering {
         now: Instant,
     ) -> Discarded {
         counters.receives.add(1);
-        match recv(socket, room, RecvFlags::DONTWAIT) {
-            Ok((_, count @ 1..)) => {
+        let received = recv(socket, room, RecvFlags::DONTWAIT);
+        self.received(received.map(|(_, count)| count), counters, now)
+    }
+
+    /// As [`receive`](Self::receive), and waits for it, but not longer than the socket lingers.
+    pub fn wait(&mut self, socket: impl AsFd, room: impl Buffer<u8>, counters: &Counters) -> Discarded {
+        let left = self.until().saturating_duration_since(Instant::now());
+        counters.other_calls.add(1);
+        // None would be for ever. It can only fail for what is no socket.
+        let left = Some(left.max(Duration::from_millis(1)));
+        let _ = sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, left);
+        counters.receives.add(1);
+        let received = recv(socket, room, RecvFlags::empty());
+        self.received(received.map(|(_, count)| count), counters, Instant::now())
+    }
+
+    fn received(&mut self, received: Result<usize, Errno>, counters: &Counters, now: Instant) -> Discarded {
+        match received {
+            Ok(count @ 1..) => {
                 counters.bytes_in.add(count as u64);
                 match self.came(count, now) {
                     true => Discarded::Some,
@@ -95,6 +118,53 @@ impl Lingering {
             Err(Errno::INTR) => Discarded::Some,
             Err(Errno::AGAIN) if now < self.until() => Discarded::Nothing,
             Ok(_) | Err(_) => Discarded::Over,
+        }
+    }
+}
+
+/// Sockets that linger while their worker serves others.
+#[derive(Debug, Default)]
+pub(crate) struct LingeringSockets(VecDeque<(OwnedFd, Lingering)>);
+
+impl LingeringSockets {
+    /// One more.
+    pub fn push(&mut self, socket: OwnedFd, lingering: Lingering) {
+        self.0.push_back((socket, lingering));
+    }
+
+    /// Whether so many linger that nobody else is served before one of them is done.
+    pub fn are_many(&self) -> bool {
+        self.0.len() >= MOST_SOCKETS
+    }
+
+    /// To wait for all of them.
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.0
+            .iter()
+            .map(|(socket, _)| PollFd::new(socket, PollFlags::IN))
+    }
+
+    /// When the first of them is over unless something comes.
+    pub fn until(&self) -> Option<Instant> {
+        self.0.iter().map(|(_, lingering)| lingering.until()).min()
+    }
+
+    /// Receives once from so many of them, those first that were not received from for longest.
+    pub fn receive(&mut self, most: usize, room: &mut [u8], counters: &Counters, now: Instant) {
+        for _ in 0..most.min(self.0.len()) {
+            let Some((socket, mut lingering)) = self.0.pop_front() else {
+                return;
+            };
+            if lingering.receive(&socket, &mut *room, counters, now) != Discarded::Over {
+                self.0.push_back((socket, lingering));
+            }
+        }
+    }
+
+    /// Closes all of them, since the server stops.
+    pub fn close(&mut self, counters: &Counters) {
+        for (socket, _) in self.0.drain(..) {
+            discard(socket, counters);
         }
     }
 }
@@ -203,5 +273,44 @@ mod tests {
         drop(client);
         assert_eq!(receive(start), Discarded::Over, "it has ended");
         assert_eq!(counters.bytes_in.get(), 5);
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_client_and_with_its_time() {
+        let (socket, client) = UnixStream::pair().expect("a pair");
+        let counters = Counters::default();
+        let wait = |mut lingering: Lingering| lingering.wait(&socket, &mut [0; 4][..], &counters);
+        let long_ago = Instant::now().checked_sub(SILENCE);
+        let silent = Lingering::new(long_ago.expect("the clock began before"));
+        assert_eq!(wait(silent), Discarded::Over);
+        (&client).write_all(b"hello").expect("sent");
+        let lingering = Lingering::new(Instant::now());
+        assert_eq!(wait(lingering), Discarded::Some);
+        drop(client);
+        assert_eq!(wait(lingering), Discarded::Some, "the rest");
+        assert_eq!(wait(lingering), Discarded::Over, "it has ended");
+    }
+
+    #[test]
+    fn sockets_that_linger_take_turns() {
+        let (start, counters) = (Instant::now(), Counters::default());
+        let mut sockets = LingeringSockets::default();
+        let mut clients: Vec<UnixStream> = (0..MOST_SOCKETS)
+            .map(|_| {
+                let (socket, client) = UnixStream::pair().expect("a pair");
+                sockets.push(socket.into(), Lingering::new(start));
+                client
+            })
+            .collect();
+        assert!(sockets.are_many());
+        assert_eq!(sockets.until(), Some(start + SILENCE));
+        clients.truncate(1);
+        // The first is silent, and the others have ended.
+        for left in [MOST_SOCKETS - 1, MOST_SOCKETS - 3] {
+            sockets.receive(2, &mut [0; 4], &counters, start);
+            assert_eq!(sockets.polled().count(), left);
+        }
+        sockets.receive(MOST_SOCKETS, &mut [0; 4], &counters, start + SILENCE);
+        assert_eq!((sockets.polled().count(), sockets.until()), (0, None));
     }
 }

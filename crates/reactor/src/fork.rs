@@ -19,6 +19,7 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 
+use crate::closing::Lingering;
 use crate::shutdown::{Phase, ShutdownSignal};
 
 /// How far this child's end has come: written by the handler, and read by the code that it interrupts.
@@ -208,6 +209,10 @@ impl ShutdownSignal for InChild {
     fn end(&self, socket: OwnedFd) {
         SOCKET.store(-1, SeqCst);
         drop(socket);
+    }
+
+    fn lingers(&self, socket: OwnedFd, _: Lingering) -> Option<OwnedFd> {
+        Some(socket)
     }
 
     fn phase(&self) -> Phase {

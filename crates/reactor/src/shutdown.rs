@@ -6,11 +6,12 @@
 //! other a worker waits for its `WakeFd` as well, which can say so too; there the socket stays open until the drain
 //! time is over.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::closing::{Lingering, LingeringSockets};
 use crate::outbox_table::OutboxTable;
 use crate::stop::Stop;
 
@@ -52,6 +53,10 @@ pub(crate) trait ShutdownSignal {
     /// It serves it no more: closes the socket.
     fn end(&self, socket: Self::Socket);
 
+    /// The socket of a connection that has ended [lingers](crate::closing). If it comes back, the worker waits for it,
+    /// and a call on it returns when the phase goes on; if not, it is looked after.
+    fn lingers(&self, socket: Self::Socket, lingering: Lingering) -> Option<Self::Socket>;
+
     /// The phase now. No system call.
     fn phase(&self) -> Phase;
 
@@ -71,13 +76,16 @@ pub(crate) trait ShutdownSignal {
     fn noticed(&self) {}
 }
 
-/// A worker that is the whole server: it watches the stop itself, and the time after it.
+/// A worker that is the whole server: it watches the stop itself, and the time after it. Sockets that linger keep it
+/// from nobody: it looks after them between two clients.
 #[derive(Debug)]
 pub(crate) struct SingleWorker<'a> {
     stop: &'a Stop,
     drain: Duration,
     /// The end of the drain time, once the stop was seen.
     until: Cell<Option<Instant>>,
+    /// Sockets that linger.
+    pub lingering: RefCell<LingeringSockets>,
 }
 
 impl<'a> SingleWorker<'a> {
@@ -87,11 +95,12 @@ impl<'a> SingleWorker<'a> {
             stop,
             drain,
             until: Cell::new(None),
+            lingering: RefCell::default(),
         }
     }
 }
 
-impl ShutdownSignal for SingleWorker<'_> {
+impl ShutdownSignal for &SingleWorker<'_> {
     type Socket = OwnedFd;
     const WAKES: bool = false;
 
@@ -101,6 +110,11 @@ impl ShutdownSignal for SingleWorker<'_> {
 
     fn end(&self, socket: OwnedFd) {
         drop(socket);
+    }
+
+    fn lingers(&self, socket: OwnedFd, lingering: Lingering) -> Option<OwnedFd> {
+        self.lingering.borrow_mut().push(socket, lingering);
+        None
     }
 
     fn phase(&self) -> Phase {

@@ -454,7 +454,7 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
             }
             return;
         }
-        {
+        let lingers = {
             let mut output = peer.output();
             if output.marks & BUSY != 0 || !output.wants_input {
                 output.marks |= ASKED;
@@ -466,17 +466,27 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
                 return;
             }
             output.marks = BUSY;
-        }
+            output.lingers
+        };
         let counters = self.context.counters;
         counters.receives.add(1);
-        let work = match net::recv(&peer.socket, &mut *self.input, RecvFlags::empty()) {
+        let visit = match net::recv(&peer.socket, &mut *self.input, RecvFlags::empty()) {
             Ok((0, _)) => {
                 state.ended = true;
-                Work::Visit(Arc::clone(&peer), Visit::Ended)
+                Visit::Ended
             }
             Ok((count, _)) => {
                 counters.bytes_in.add(count as u64);
                 state.readable = state.end_announced || count == self.input.len();
+                if lingers {
+                    peer.output().marks = 0;
+                    self.queued.extend(state.readable.then_some(slot));
+                    let came = Visit::Received(&self.input[..count]);
+                    return self
+                        .pool
+                        .table
+                        .visit(&peer, came, Instant::now(), &mut self.context);
+                }
                 if state.readable {
                     peer.output().marks |= ASKED;
                 }
@@ -492,11 +502,18 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
                 peer.output().marks = 0;
                 return self.queued.push(slot);
             }
-            Err(_) => Work::Visit(Arc::clone(&peer), Visit::Lost),
+            Err(_) => Visit::Lost,
         };
         state.readable = false;
         peer.output().marks = 0;
-        self.push(work);
+        match lingers {
+            // No work for the pool.
+            true => self
+                .pool
+                .table
+                .visit(&peer, visit, Instant::now(), &mut self.context),
+            false => self.push(Work::Visit(peer, visit)),
+        }
     }
 
     /// Whether the socket has failed.

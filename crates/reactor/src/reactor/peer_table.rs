@@ -49,6 +49,8 @@ pub(crate) struct Output {
     failed: Option<CloseReason>,
     /// The session wants input.
     pub wants_input: bool,
+    /// The session is gone, and the socket lingers: a visit costs next to nothing.
+    pub lingers: bool,
     /// The connection is closed.
     pub is_closed: bool,
     /// The design's own business: what it last had the kernel report, or whose turn it is.
@@ -629,7 +631,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             }
         }
         output.holds = read.connection.is_held();
-        output.wants_input = read.lingering.is_some() || read.is_wanted();
+        output.lingers = read.lingering.is_some();
+        output.wants_input = output.lingers || read.is_wanted();
         // Held for its output alone, and that was taken meanwhile by another thread that did not know.
         if output.holds
             && read.connection.is_answered()

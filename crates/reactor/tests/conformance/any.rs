@@ -255,21 +255,39 @@ fn stop_under_load(pair: Pair) {
     );
 }
 
-/// It hears the end, and goes on sending as long as that goes: a byte each hundredth of a second.
+/// It hears the end, and goes on sending.
 fn stop_without_clients(pair: Pair) {
-    const FEW: usize = 50;
     let server = pair.serve(&[LONG_DRAIN]);
     let mut client = server.connect();
     ask(pair, &mut client, 0);
     server.tell_to_stop();
     client.rest();
+    sends_on(&mut client);
+    server.end();
+}
+
+/// The same of one whose connection had ended before, and lingers.
+pub fn stop_while_it_lingers(pair: Pair) {
+    let server = pair.serve(&[LONG_DRAIN]);
+    let mut client = server.connect();
+    client.send("no request\n");
+    client.rest();
+    client.send_apart(b"x");
+    server.tell_to_stop();
+    server.until_refused();
+    sends_on(&mut client);
+    server.end();
+}
+
+/// A client sends as long as that goes, a byte each hundredth of a second: few of them go.
+fn sends_on(client: &mut Client) {
+    const FEW: usize = 50;
     let mut sent = 0;
     while client.try_send(b"x").is_ok() {
         sent += 1;
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     assert!(sent < FEW, "{sent} bytes went after the end");
-    server.end();
 }
 
 fn stop_at_once(pair: Pair) {

@@ -1,8 +1,10 @@
 //! `bytes`: as many bytes as asked for.
 
+use crate::any::stop_while_it_lingers;
 use crate::{Case, Pair};
 
 pub const CASES: &[Case] = &[
+    ("a_stop_waits_for_no_socket_that_lingers", stop_while_it_lingers),
     ("a_number_is_answered_with_so_many_bytes_and_the_end", answered),
     ("requests_cut_at_every_place_are_answered", cut_at_every_place),
     ("requests_in_one_piece_are_answered_in_order", in_one_piece),

@@ -2,11 +2,13 @@
 
 use std::io::Write;
 
+use crate::any::stop_while_it_lingers;
 use crate::client::Client;
 use crate::server::{LONG_DRAIN, Running};
 use crate::{Case, Pair, talk};
 
 pub const CASES: &[Case] = &[
+    ("a_stop_waits_for_no_socket_that_lingers", stop_while_it_lingers),
     (
         "everyone_else_gets_each_line_once_in_its_senders_order",
         everyone_else,

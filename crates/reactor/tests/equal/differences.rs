@@ -12,6 +12,8 @@ pub enum Difference {
     AtOnce,
     /// Some keep connections apart, which cannot hear each other.
     Apart,
+    /// Not played: where one client is served after the other, none comes before all of another is over.
+    LateDiscard,
     /// Answers of steps that block come in any order where there are workers for them.
     OrderOfSteps,
     /// What comes after the stop is not heard where a thread or process blocks for each client.
@@ -27,9 +29,10 @@ pub enum Difference {
 }
 
 impl Difference {
-    const ALL: [(Self, &str); 8] = [
+    const ALL: [(Self, &str); 9] = [
         (Self::AtOnce, "at-once"),
         (Self::Apart, "apart"),
+        (Self::LateDiscard, "late-discard"),
         (Self::OrderOfSteps, "order-of-steps"),
         (Self::LateInput, "late-input"),
         (Self::DrainTime, "drain-time"),
