@@ -6,15 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
+pub use threadgauge_machine::{Interrupts, Waited};
 use threadgauge_machine::{Stops, become_subreaper, clock, kill_descendants};
 use threadgauge_results::{Sample, Status};
 
@@ -24,52 +24,6 @@ use crate::worker::Order;
 const ANSWER_LIMIT: usize = 1 << 20;
 /// How much of a worker's standard error is kept for the reason, bytes.
 const COMPLAINT_LIMIT: usize = 2 << 10;
-
-/// The user's wish to stop, as it arrives: each byte on the stream is one Ctrl-C.
-#[derive(Debug)]
-pub struct Interrupts {
-    stream: UnixStream,
-    count: u32,
-}
-
-impl Interrupts {
-    /// Listens on `stream`. A signal handler writes one byte per interrupt to its other end.
-    ///
-    /// # Errors
-    ///
-    /// When the stream cannot be made non-blocking.
-    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self { stream, count: 0 })
-    }
-
-    /// How often the user has asked to stop.
-    pub fn count(&mut self) -> u32 {
-        let mut bytes = [0; 16];
-        while let Ok(n @ 1..) = self.stream.read(&mut bytes) {
-            self.count += u32::try_from(n).unwrap_or(u32::MAX);
-        }
-        self.count
-    }
-
-    /// Blocks until `other` can be read (true) or the user has asked to stop (false).
-    pub fn wait_for(&mut self, other: impl AsFd) -> bool {
-        while self.count() == 0 {
-            let mut fds = [
-                PollFd::new(&other, PollFlags::IN),
-                PollFd::new(&self.stream, PollFlags::IN),
-            ];
-            match poll(&mut fds, None) {
-                Ok(_) if !fds[0].revents().is_empty() => return true,
-                // A signal handler of ours may have run: look at the count again.
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // What cannot be polled is read, and the read's error says what is wrong.
-                Err(_) => return true,
-            }
-        }
-        false
-    }
-}
 
 /// Starts workers, one after the other.
 #[derive(Debug)]
@@ -216,7 +170,7 @@ fn wait(
 ) -> bool {
     let mut fds = vec![
         PollFd::new(pidfd, PollFlags::IN),
-        PollFd::new(&interrupts.stream, PollFlags::IN),
+        PollFd::new(interrupts, PollFlags::IN),
     ];
     fds.extend(answer.poll_fd());
     fds.extend(complaint.poll_fd());

@@ -9,22 +9,20 @@
 //! try is earlier goes first; for the same try they alternate. So a try that only one run needs delays the other by
 //! that try alone. When one run ends, the other goes on alone.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use threadgauge_machine::{usage_children, usage_self};
+use threadgauge_machine::{Peer, usage_children, usage_self};
 
-use crate::launch::Interrupts;
+use crate::launch::{Interrupts, Waited};
 
 /// The most that one message may take, bytes. The plan of all experiments in the paper profile takes a tenth of it.
 const MESSAGE_LIMIT: usize = 4 << 20;
 
-/// A message that has begun must be complete within this time: the other run writes it at once.
+/// A greeting must begin, and any message be complete, within this time: the other run writes it at once.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why the two runs cannot take turns.
@@ -44,6 +42,16 @@ pub enum TurnsError {
     /// The other run ended before both had met.
     #[error("--turns {}: the other run went away before both had met", .0.display())]
     WentAway(PathBuf),
+    /// Whoever is there cannot be met.
+    #[error("--turns {}: {who} is there and {why}", at.display())]
+    Unfit {
+        /// Where.
+        at: PathBuf,
+        /// Who it is.
+        who: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// What was received is no greeting.
     #[error("--turns {}: who answered there does not speak as this run does ({why})", at.display())]
     Stranger {
@@ -170,7 +178,7 @@ pub enum Taken {
 /// The other run.
 #[derive(Debug)]
 struct Other {
-    stream: BufReader<UnixStream>,
+    peer: Peer,
     /// Whether this run was there first.
     opened: bool,
     /// Its last message: the next try in it is the one it waits for or is taking.
@@ -181,6 +189,8 @@ struct Other {
 #[derive(Debug, Default)]
 pub struct Turns {
     other: Option<Other>,
+    /// How long the other may take for one try.
+    patience: Duration,
     /// Whether the other run went away and this has not been reported yet.
     was_left: bool,
 }
@@ -194,6 +204,8 @@ pub struct Met {
     pub id: String,
     /// The seed of both.
     pub seed: u64,
+    /// Who the other is.
+    pub who: String,
 }
 
 impl Turns {
@@ -203,26 +215,32 @@ impl Turns {
         Self::default()
     }
 
-    /// Waits at the path `at` for the other run, or meets the one that waits there.
+    /// Waits at the path `at` for the other run, or meets the one that waits there. Later it waits for a try of the
+    /// other's for so long as `patience` says, and then goes on alone.
     ///
     /// # Errors
     ///
-    /// When the path cannot be used, the runs do not match, or the user stops waiting.
-    pub fn meet(at: &Path, greeting: &Greeting, interrupts: &mut Interrupts) -> Result<Met, TurnsError> {
+    /// When the path cannot be used, the runs do not match, whoever is there is another user's or says nothing, or the
+    /// user stops waiting.
+    pub fn meet(
+        at: &Path,
+        greeting: &Greeting,
+        patience: Duration,
+        interrupts: &mut Interrupts,
+    ) -> Result<Met, TurnsError> {
         let meeting = |why| TurnsError::Meeting {
             at: at.to_owned(),
             why,
         };
-        let (stream, opened) = match UnixListener::bind(at) {
+        let (peer, opened) = match UnixListener::bind(at) {
             Ok(listener) => {
-                let came = interrupts.wait_for(&listener);
-                let accepted = came.then(|| listener.accept().map_err(meeting));
+                let came = accept(&listener, interrupts).map_err(meeting);
                 // The path is no longer needed, and would be in the way of the next two runs.
                 let _ = std::fs::remove_file(at);
-                (accepted.ok_or(TurnsError::Interrupted)??.0, true)
+                (came?.ok_or(TurnsError::Interrupted)?, true)
             }
-            Err(e) if e.kind() == ErrorKind::AddrInUse => match connect(at) {
-                Ok(stream) => (stream, false),
+            Err(e) if e.kind() == ErrorKind::AddrInUse => match Peer::at(at, MESSAGE_LIMIT, WHOLE_WITHIN) {
+                Ok(peer) => (peer, false),
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
                     return Err(TurnsError::NobodyThere(at.to_owned()));
                 }
@@ -230,9 +248,17 @@ impl Turns {
             },
             Err(e) => return Err(meeting(e)),
         };
-        stream.set_read_timeout(Some(WHOLE_WITHIN)).map_err(meeting)?;
+        let who = peer.to_string();
+        let unfit = |why| TurnsError::Unfit {
+            at: at.to_owned(),
+            who: who.clone(),
+            why,
+        };
+        if !peer.is_of_this_user() {
+            return Err(unfit("only runs of one user take turns"));
+        }
         let mut other = Other {
-            stream: BufReader::new(stream),
+            peer,
             opened,
             // Rounds are counted from 1: this is before all of them.
             said: Word {
@@ -251,22 +277,26 @@ impl Turns {
         };
         // One after the other: two long plans sent at once could fill the socket from both ends.
         if opened {
-            other.say(greeting).map_err(stranger)?;
+            other.peer.say(greeting).map_err(stranger)?;
         }
-        if !interrupts.wait_for(other.stream.get_ref()) {
-            return Err(TurnsError::Interrupted);
+        match interrupts.wait_for(&other.peer, WHOLE_WITHIN) {
+            Waited::Ready => {}
+            Waited::Late => return Err(unfit("says nothing; end it, or give both runs another path")),
+            Waited::Interrupted => return Err(TurnsError::Interrupted),
         }
-        let theirs: Greeting = other.hear().map_err(stranger)?;
+        let theirs: Greeting = other.peer.hear().map_err(stranger)?;
         if !opened {
-            other.say(greeting).map_err(stranger)?;
+            other.peer.say(greeting).map_err(stranger)?;
         }
         Ok(Met {
             seed: greeting.agree(&theirs, opened)?,
             id: theirs.id,
             turns: Self {
                 other: Some(other),
+                patience,
                 was_left: false,
             },
+            who,
         })
     }
 
@@ -327,14 +357,21 @@ impl Turns {
             another_round,
             cpu_ns: u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
         };
-        let mut there = other.say(&word);
+        let mut there = other.peer.say(&word);
         while there.is_ok() && other.said.next.is_some() && !enough(other) {
-            if other.stream.buffer().is_empty() && !interrupts.wait_for(other.stream.get_ref()) {
-                return false;
-            }
-            there = other.hear().map(|word| other.said = word);
+            let waited = match other.peer.has_said_more() {
+                true => Waited::Ready,
+                false => interrupts.wait_for(&other.peer, self.patience),
+            };
+            there = match waited {
+                Waited::Ready => other.peer.hear().map(|word| other.said = word),
+                Waited::Late => Err(ErrorKind::TimedOut.into()),
+                Waited::Interrupted => return false,
+            };
         }
         if there.is_err() {
+            // Should it only have been silent, it sees that it is alone as well.
+            other.peer.leave();
             // Its CPU time so far stays known, since earlier readings are compared with later ones.
             other.said.next = None;
             self.was_left = true;
@@ -343,16 +380,15 @@ impl Turns {
     }
 }
 
-/// Connects, and retries for a while. A socket that has its path and does not listen yet (some microseconds on an idle
-/// machine) refuses just as a stale one does.
-fn connect(at: &Path) -> io::Result<UnixStream> {
-    for _ in 0..20 {
-        match UnixStream::connect(at) {
-            Err(e) if e.kind() == ErrorKind::ConnectionRefused => thread::sleep(Duration::from_millis(20)),
-            outcome => return outcome,
+/// The next process of this user that comes; none if the user wants to stop. Whoever else comes is sent away.
+fn accept(listener: &UnixListener, interrupts: &mut Interrupts) -> io::Result<Option<Peer>> {
+    while interrupts.wait_for(listener, Duration::MAX) == Waited::Ready {
+        let peer = Peer::of(listener.accept()?.0, MESSAGE_LIMIT, WHOLE_WITHIN)?;
+        if peer.is_of_this_user() {
+            return Ok(Some(peer));
         }
     }
-    UnixStream::connect(at)
+    Ok(None)
 }
 
 impl Other {
@@ -368,30 +404,21 @@ impl Other {
             (Some(theirs), Some(mine)) => theirs < mine,
         }
     }
-
-    fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.stream.get_mut().write_all(&line)
-    }
-
-    fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
-        let mut line = Vec::new();
-        io::Read::take(&mut self.stream, MESSAGE_LIMIT as u64).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, "it went away"));
-        }
-        Ok(serde_json::from_slice(&line)?)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
     use std::sync::Mutex;
+    use std::thread;
 
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Longer than any test.
+    const PATIENCE: Duration = Duration::from_secs(600);
 
     /// A user who never asks to stop; the stream must stay open for that.
     fn nobody() -> (UnixStream, Interrupts) {
@@ -414,7 +441,7 @@ mod tests {
         let at = dir.path().join("turns");
         let meet = |greeting: &Greeting| {
             let (_user, mut interrupts) = nobody();
-            Turns::meet(&at, greeting, &mut interrupts)
+            Turns::meet(&at, greeting, PATIENCE, &mut interrupts)
         };
         let both = thread::scope(|scope| {
             let first = scope.spawn(|| meet(a));
@@ -548,6 +575,44 @@ mod tests {
     }
 
     #[test]
+    fn who_says_nothing_is_waited_for_as_long_as_it_may_take_for_a_try_and_both_go_on_alone() {
+        let [mut a, mut b] = two();
+        b.patience = Duration::from_millis(200);
+        let (_user, mut interrupts) = nobody();
+        let taken = [0, 1].map(|place| b.take(at(1, place), &mut interrupts));
+        assert_eq!(taken, [Taken::LeftAlone, Taken::Mine]);
+        assert_eq!(a.take(at(1, 0), &mut interrupts), Taken::LeftAlone);
+    }
+
+    /// Whoever comes and whoever is there; each says nothing to the end of the test.
+    #[test]
+    fn who_is_there_and_says_nothing_is_named_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let meet = |path: &Path| {
+            let (_user, mut interrupts) = nobody();
+            Turns::meet(path, &greeting("a", None), PATIENCE, &mut interrupts).unwrap_err()
+        };
+        let (here, there) = (dir.path().join("here"), dir.path().join("there"));
+        let listener = UnixListener::bind(&there).unwrap();
+        let refused = thread::scope(|scope| {
+            let comes = scope.spawn(|| meet(&here));
+            let goes = scope.spawn(|| meet(&there));
+            while !here.exists() {
+                thread::yield_now();
+            }
+            let _silent = Peer::at(&here, 1, PATIENCE).unwrap();
+            let refused = [comes, goes].map(|met| met.join().unwrap());
+            drop(listener);
+            refused
+        });
+        let own = format!("process {} (", std::process::id());
+        for refused in refused {
+            assert!(refused.to_string().contains("says nothing"), "{refused}");
+            assert!(refused.to_string().contains(&own), "{refused}");
+        }
+    }
+
+    #[test]
     fn a_user_who_does_not_want_to_wait_does_not() {
         let [_a, mut b] = two();
         let (mut user, mut interrupts) = nobody();
@@ -555,7 +620,7 @@ mod tests {
         assert_eq!(b.take(at(1, 0), &mut interrupts), Taken::Interrupted);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("turns");
-        let met = Turns::meet(&path, &greeting("a", None), &mut interrupts);
+        let met = Turns::meet(&path, &greeting("a", None), PATIENCE, &mut interrupts);
         assert!(matches!(met, Err(TurnsError::Interrupted)));
         assert!(!path.exists());
     }
@@ -627,7 +692,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let meet = |path: &Path| {
             let (_user, mut interrupts) = nobody();
-            Turns::meet(path, &greeting("a", None), &mut interrupts).unwrap_err()
+            Turns::meet(path, &greeting("a", None), PATIENCE, &mut interrupts).unwrap_err()
         };
         let left_behind = dir.path().join("left-behind");
         drop(UnixListener::bind(&left_behind).unwrap());

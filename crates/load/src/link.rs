@@ -264,11 +264,12 @@ impl Namespace {
     /// On a thread that is inside and then ends, since a thread has no way back that is sure.
     fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, LinkError> {
         thread::scope(|scope| {
-            let inside = scope.spawn(|| {
+            let inside = thread::Builder::new().spawn_scoped(scope, || {
                 self.enter()?;
                 Ok(work())
             });
             inside
+                .map_err(LinkError::Enter)?
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })

@@ -4,8 +4,9 @@
 //! 003). Sections with weights are those of the load generator Mstone, on which source 002 built its clients.
 
 use std::num::NonZeroUsize;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, PoisonError, RwLock};
+use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -209,19 +210,31 @@ pub fn run_mixed<E: Exchange>(
             record,
         })
     };
-    std::thread::scope(|scope| {
+    let all_there = RwLock::new(false);
+    thread::scope(|scope| {
+        // They look at it when all are there; where one cannot be made the others end at once.
+        let mut there = all_there.write().unwrap_or_else(PoisonError::into_inner);
+        let made = |(place, (class, connections))| {
+            let (run, all_there) = (&run, &all_there);
+            let runs = move || {
+                let is_there = *all_there.read().unwrap_or_else(PoisonError::into_inner);
+                is_there.then(|| run(place, class, connections))
+            };
+            thread::Builder::new()
+                .spawn_scoped(scope, runs)
+                .map_err(LoadError::Thread)
+        };
         let threads: Vec<_> = classes
             .iter()
             .zip(shares)
             .enumerate()
-            .map(|(place, (class, connections))| {
-                let run = &run;
-                scope.spawn(move || run(place, class, connections))
-            })
-            .collect();
+            .map(made)
+            .collect::<Result<_, _>>()?;
+        *there = true;
+        drop(there);
         threads
             .into_iter()
-            .map(|thread| {
+            .filter_map(|thread| {
                 thread
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -389,7 +402,7 @@ mod tests {
                     return;
                 };
                 if bytes == 7 {
-                    std::thread::sleep(Duration::from_millis(50));
+                    thread::sleep(Duration::from_millis(50));
                 }
                 let answer: Vec<u8> = (b'a'..=b'z').cycle().take(bytes).collect();
                 if (&stream).write_all(&answer).is_err() {

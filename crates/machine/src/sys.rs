@@ -6,6 +6,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -54,6 +55,32 @@ pub(crate) fn end_with_thread(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes two system calls and looks at its own copy of a number; its
     // errors are numbers too, so nothing is allocated, locked or shared.
     unsafe { command.pre_exec(ask) };
+}
+
+/// The user and the process at the other end of a local socket. (`rustix` has no process 0, which stands for one that
+/// cannot be seen.)
+pub(crate) fn peer(socket: &impl AsRawFd) -> io::Result<(u32, i32)> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `size` bytes, which are all of plain integers, and the size of what it
+    // has written.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    match rc {
+        0 => Ok((peer.uid, peer.pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The C library's own version, such as `2.36`; `None` where it is not the GNU one.

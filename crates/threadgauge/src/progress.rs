@@ -115,7 +115,7 @@ impl Observer for Shown {
     }
 
     fn left_alone(&mut self) {
-        self.line("The run to take turns with has gone; this one goes on alone");
+        self.line("The run to take turns with has gone, or says nothing any more; this one goes on alone");
     }
 }
 

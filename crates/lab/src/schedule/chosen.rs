@@ -89,6 +89,11 @@ impl Chosen {
             .map(move |c| (c.params.case_id(self.experiment.id), tries))
     }
 
+    /// How long one try of it may take.
+    pub fn longest_try(&self) -> Duration {
+        self.able().map(PlannedCase::deadline).max().unwrap_or_default()
+    }
+
     /// Its time budget, or what the fewest rounds that give an interval are expected to take, if that is more.
     pub(super) fn time(&self) -> Duration {
         let fewest = self.round_estimate().saturating_mul(FEWEST_ROUNDS);

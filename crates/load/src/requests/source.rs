@@ -307,7 +307,7 @@ mod tests {
         let mut source = open(&[7, 8]);
         assert_eq!((next(&mut source, 0), none_free(&mut source, 0)), (None, vec![]));
         assert_eq!(next(&mut source, 2), Some((1, true)));
-        assert_eq!(none_free(&mut source, 2), [], "one is free");
+        assert!(none_free(&mut source, 2).is_empty(), "one is free");
         assert_eq!(next(&mut source, 2), Some((2, true)));
         assert_eq!((next(&mut source, 2), none_free(&mut source, 2)), (None, vec![]));
         // Both are taken.
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(none_free(&mut source, 3), [3]);
         assert_eq!(source.due_ns(3 * MS), Some(4 * MS), "it is seen in time");
         assert_eq!(source.due_ns(5 * MS), Some(5 * MS + LOOK_NS), "and not too often");
-        assert_eq!(none_free(&mut source, 3), []);
+        assert!(none_free(&mut source, 3).is_empty());
         assert_eq!(none_free(&mut source, 5), [4, 5]);
         source.freed(7, 5 * MS, Freed::Answered);
         assert_eq!(next(&mut source, 5), Some((3, false)));

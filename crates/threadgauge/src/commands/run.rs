@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
@@ -26,6 +27,9 @@ use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, say, shown, style};
 use crate::progress::{Shown, minutes};
 use crate::signals::{self, Asked};
+
+/// How long a run that takes turns may be at something else than a try: it stores that, and looks at its claims.
+const BETWEEN_TRIES: Duration = Duration::from_secs(120);
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
@@ -164,7 +168,9 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
                 profile: (profile.name().to_owned(), options.rounds),
                 plan: chosen.iter().flat_map(Chosen::measured).collect(),
             };
-            let met = Turns::meet(at, &greeting, interrupts)?;
+            let longest = chosen.iter().map(Chosen::longest_try).max().unwrap_or_default();
+            let met = Turns::meet(at, &greeting, longest + BETWEEN_TRIES, interrupts)?;
+            say(&format!("Takes turns with run {}, {}", met.id, met.who));
             (met.turns, met.seed, Some(met.id))
         }
         None => (Turns::alone(), options.seed.unwrap_or_else(random_seed), None),

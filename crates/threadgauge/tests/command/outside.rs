@@ -13,6 +13,7 @@ use threadgauge_results::{
     Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
 };
 
+use super::serve::served;
 use super::{Slow, command, json, refused, text, threadgauge, tiny};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_threadgauge");
@@ -306,6 +307,38 @@ fn where_there_may_be_no_thread_the_workbook_is_missing_with_its_reason_and_all_
         assert!(dir.path().join("run").join(file).exists(), "{file}: {said}");
     }
     assert!(said.contains("results.xlsx is missing"), "{said}");
+}
+
+/// Two classes of clients, of which each has a thread of its own.
+#[test]
+fn where_there_may_be_no_thread_a_load_says_so() {
+    let server = served("echo");
+    let dir = tempfile::tempdir().unwrap();
+    let classes = "[class.a]\nkind = 'fast'\n[class.b]\nkind = 'idle'\n";
+    for (workload, why) in [
+        (classes.to_owned(), "thread"),
+        (format!("monitor = ['sleep 1000']\n{classes}"), "monitor"),
+    ] {
+        fs::write(dir.path().join("mix.toml"), workload).unwrap();
+        let load = [
+            "load",
+            "echo",
+            "--target",
+            &server.address,
+            "-c",
+            "2",
+            "-d",
+            "1s",
+            "--workload",
+            "mix.toml",
+        ];
+        let Some(output) = with_one_thread(dir.path(), &load) else {
+            return;
+        };
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && !said.contains("panicked"), "{said}");
+    }
 }
 
 /// What a terminal of that name gets.

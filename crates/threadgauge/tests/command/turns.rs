@@ -1,8 +1,13 @@
 //! Two runs that take turns.
 
+use std::fs;
 use std::io::{BufRead, Read};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -44,7 +49,7 @@ fn in_order(dir: &Path) -> Vec<(Timestamp, Timestamp, &'static str, StoredSample
         let samples = Store::read(&dir.join(run)).unwrap().samples("null").unwrap();
         for sample in samples.into_iter().filter(|s| s.attempt == 0) {
             let begun: Timestamp = sample.started.parse().unwrap();
-            let ended = begun + std::time::Duration::from_nanos(sample.wall_ns);
+            let ended = begun + Duration::from_nanos(sample.wall_ns);
             all.push((begun, ended, run, sample));
         }
     }
@@ -201,7 +206,7 @@ fn runs_that_do_not_fit_together_are_both_told() {
         assert!(said.contains("the same experiments, profile, --rounds"), "{said}");
     }
     assert_eq!(
-        std::fs::read_dir(dir.path()).unwrap().count(),
+        fs::read_dir(dir.path()).unwrap().count(),
         0,
         "nothing is left behind"
     );
@@ -211,4 +216,65 @@ fn runs_that_do_not_fit_together_are_both_told() {
 fn a_path_where_nobody_can_meet_is_refused() {
     assert!(refused(&["run", "null", "--turns", "nowhere/t"]).contains("nowhere/t"));
     assert!(refused(&["run", "--resume", "r", "--turns", "t"]).contains("cannot be used with"));
+}
+
+#[test]
+fn who_waits_there_and_says_nothing_is_named_and_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let _silent = UnixListener::bind(dir.path().join("t")).unwrap();
+    let output = Command::new("timeout")
+        .args([
+            "60",
+            env!("CARGO_BIN_EXE_threadgauge"),
+            "run",
+            "null",
+            "--turns",
+            "t",
+        ])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let who = format!("process {} (", std::process::id());
+    assert!(said.contains(&who) && said.contains("says nothing"), "{said}");
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn a_run_of_another_user_is_refused_and_the_one_that_waits_waits_on() {
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir().unwrap();
+    let for_anybody = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    for_anybody(dir.path());
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_threadgauge"));
+        command
+            .args(arguments)
+            .current_dir(dir.path())
+            .uid(NOBODY)
+            .gid(NOBODY);
+        command.output()
+    };
+    if let Err(error) = as_nobody(&["--version"]) {
+        eprintln!("skipped: the command cannot be run as another user here: {error}");
+        return;
+    }
+    let mut waits = Started::new(dir.path(), &tiny("6", &["--turns", "t", "--out", "a"]));
+    let (path, deadline) = (dir.path().join("t"), Instant::now() + Duration::from_secs(60));
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "it does not wait at its path");
+        std::thread::yield_now();
+    }
+    for_anybody(&path);
+    let refused = as_nobody(&tiny("6", &["--turns", "t", "--out", "b"])).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("of user 0 is there and only runs of one user"),
+        "{said}"
+    );
+    let met = threadgauge(dir.path(), &tiny("6", &["--turns", "t", "--out", "b"]));
+    assert_eq!(met.status.code(), Some(0), "{}", text(&met.stderr));
+    assert_eq!(waits.end().0, Some(0));
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -179,7 +179,7 @@ impl Monitor {
         let ended = Arc::new(AtomicBool::new(false));
         let (kept, has_ended) = (Arc::clone(&lines), Arc::clone(&ended));
         let mut output = child.stdout.take().context("its output is not there")?;
-        let reader = std::thread::spawn(move || {
+        let reads = move || {
             let keep = |line: &[u8]| {
                 let at_s = start.elapsed().as_secs_f64();
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,7 +210,11 @@ impl Monitor {
             if !line.is_empty() {
                 keep(&line);
             }
-        });
+        };
+        let reader = std::thread::Builder::new().spawn(reads).map_err(|error| {
+            end_group(&mut child);
+            anyhow!("no thread can be made to read what the monitor `{command}` says: {error}")
+        })?;
         Ok(Self {
             command: command.to_owned(),
             child,
