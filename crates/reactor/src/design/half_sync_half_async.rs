@@ -601,12 +601,14 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
     }
 
     fn turn_ended(&mut self, reactor: &mut Loop<P>) {
-        for slot in std::mem::take(&mut self.queued) {
-            self.receive(slot);
+        let before = self.queued.len();
+        for next in 0..before {
+            self.receive(self.queued[next]);
         }
+        self.queued.drain(..before);
         self.pool.table.flush(&mut self.context);
         // Blocked sockets are reported when they are not any more.
-        for peer in std::mem::take(&mut self.context.touched) {
+        for peer in self.context.touched.drain(..) {
             if may_receive(&peer) {
                 self.queued.push(peer.id.slot());
             }

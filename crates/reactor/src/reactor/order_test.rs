@@ -94,6 +94,12 @@ fn what_was_posted_before_a_client_is_read_comes_before_its_answer() {
             let mut heard = [0; 3];
             hearer.read_exact(&mut heard).expect("all of it");
             assert_eq!(String::from_utf8_lossy(&heard), "hMq", "{kernel:?}");
+            // One of them waited for the end of its turn, which is no reason to allocate for the next that does.
+            let second = &loops.all[1].0;
+            assert!(
+                second.queued.is_empty() && second.queued.capacity() > 0,
+                "{kernel:?}"
+            );
         });
     }
 }

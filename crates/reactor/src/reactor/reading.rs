@@ -157,16 +157,16 @@ impl<P: Protocol> ServingLoop<'_, P> {
 
     /// Reads from all that were queued before.
     pub fn receive_queued(&mut self, reactor: &mut Loop<P::Session>) {
-        if self.queued.is_empty() {
-            return;
-        }
-        for slot in std::mem::take(&mut self.queued) {
+        let before = self.queued.len();
+        for next in 0..before {
+            let slot = self.queued[next];
             if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
                 && std::mem::take(&mut read.queued)
             {
                 self.receive(slot, reactor);
             }
         }
+        self.queued.drain(..before);
     }
 
     /// Calls a connection, does the steps it offloads (on this thread: everyone else here waits), and sees whether

@@ -243,9 +243,12 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Sends each outbox that has got something.
     pub fn flush_dirty(&mut self, reactor: &mut Loop<P::Session>) {
         self.unsent = 0;
-        for slot in std::mem::take(&mut self.sent_early) {
+        let mut next = 0;
+        while let Some(&slot) = self.sent_early.get(next) {
+            next += 1;
             self.after_send(slot, reactor);
         }
+        self.sent_early.clear();
         if let Some(sends) = self.joint_sends.take() {
             self.joint_sends = Some(self.flush_together(sends, reactor));
             return;
