@@ -2,8 +2,8 @@
 //!
 //! Valgrind's memcheck over the tests of the unsafe leaves, an example under the tools of valgrind that users have,
 //! loom's model checking of the lock-free parts, very many connections to the servers of the conformance suites, many
-//! random traces on every design, NATS' clients on every design, then every fuzz target for a while. All look for what
-//! the tests themselves cannot see.
+//! random traces on every design, NATS' clients on every design, changes of the code that a test must notice, then
+//! every fuzz target for a while. All look for what the tests themselves cannot see.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::{clients, deps, shell};
+use crate::{clients, deps, mutants, shell};
 
 /// A crate with unsafe leaves, and what the names of the tests that reach them contain and do not.
 struct Leaves {
@@ -73,23 +73,29 @@ pub struct Options {
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     fuzz_seconds: u32,
     /// Only valgrind
-    #[arg(long, conflicts_with_all = ["loom_only", "crowd_only", "traces_only", "clients_only", "fuzz_only"])]
+    #[arg(long, group = "only")]
     valgrind_only: bool,
     /// Only loom's models
-    #[arg(long, conflicts_with_all = ["crowd_only", "traces_only", "clients_only", "fuzz_only"])]
+    #[arg(long, group = "only")]
     loom_only: bool,
     /// Only the servers with 10,000 connections
-    #[arg(long, conflicts_with_all = ["traces_only", "clients_only", "fuzz_only"])]
+    #[arg(long, group = "only")]
     crowd_only: bool,
     /// Only the random traces that all designs play alike
-    #[arg(long, conflicts_with_all = ["clients_only", "fuzz_only"])]
+    #[arg(long, group = "only")]
     traces_only: bool,
     /// Only the clients of NATS, on every design
-    #[arg(long, conflicts_with = "fuzz_only")]
+    #[arg(long, group = "only")]
     clients_only: bool,
     /// Only the fuzz targets
-    #[arg(long)]
+    #[arg(long, group = "only")]
     fuzz_only: bool,
+    /// Only whether a test notices where code is changed
+    #[arg(long, group = "only")]
+    mutants_only: bool,
+    /// In these crates, by the names of their folders; in all, where none is named
+    #[arg(value_name = "CRATE", requires = "mutants_only")]
+    crates: Vec<String>,
 }
 
 /// Runs all of them, or the one asked for.
@@ -101,6 +107,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.traces_only,
         options.clients_only,
         options.fuzz_only,
+        options.mutants_only,
     ];
     let all = !one.contains(&true);
     if all || options.valgrind_only {
@@ -120,6 +127,9 @@ pub fn run(options: &Options) -> Result<()> {
     if all || options.clients_only {
         eprintln!("== clients of NATS on every design");
         clients::deep()?;
+    }
+    if all || options.mutants_only {
+        mutants::run(&options.crates)?;
     }
     if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;

@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get and one npm package, each only where it is missing. Where this cannot
+//! Debian packages by apt-get, one npm package and one of cargo's, each only where it is missing. Where this cannot
 //! install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ pub const BROWSER_TESTS: &str = "tests/browser";
 pub enum Need {
     /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients.
     Tests,
-    /// `cargo xtask check-deep` as well: valgrind.
+    /// `cargo xtask check-deep` as well: valgrind, cargo-mutants.
     Deep,
 }
 
@@ -77,6 +77,9 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
+/// What changes the code to see whether a test notices. Another version would change it otherwise.
+const MUTANTS: &str = "cargo-mutants@27.1.0";
+
 /// Installs what is missing.
 pub fn install(need: Need) -> Result<()> {
     let missing: Vec<&str> = TOOLS
@@ -87,6 +90,10 @@ pub fn install(need: Need) -> Result<()> {
         .collect();
     if !missing.is_empty() {
         install_packages(&missing)?;
+    }
+    if need == Need::Deep && shell::find("cargo-mutants").is_none() {
+        eprintln!("installing {MUTANTS} with cargo");
+        shell::run_patiently(shell::cargo().args(["install", "--locked", MUTANTS]))?;
     }
     if node_modules_are_stale() {
         eprintln!("installing the browser tests' packages with npm");

@@ -23,6 +23,7 @@ mod folders;
 mod golden;
 mod licences;
 mod man;
+mod mutants;
 mod pairs;
 mod prose;
 mod rounds;
@@ -45,7 +46,7 @@ enum Chore {
     Test,
     /// Install what the tests need beyond Rust and a C compiler
     Deps {
-        /// Also what `check-deep` needs (valgrind)
+        /// Also what `check-deep` needs (valgrind, cargo-mutants)
         #[arg(long)]
         deep: bool,
     },
@@ -72,7 +73,8 @@ enum Chore {
         #[arg(value_name = "DIR", default_value = "target/man")]
         dir: PathBuf,
     },
-    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, many traces, every fuzz target
+    /// The longer checks: valgrind on the unsafe leaves, loom on the lock-free parts, many traces, changed code, every
+    /// fuzz target
     CheckDeep(check_deep::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),

@@ -21,7 +21,7 @@ const MOST_LINES_OF_A_FILE: usize = 700;
 /// What the median newer experiment may have.
 const MOST_LINES_OF_THE_MEDIAN: usize = 500;
 /// What the chores may have: what measures is an experiment, or lies in `benches`.
-const MOST_LINES_OF_CHORES: usize = 3_200;
+const MOST_LINES_OF_CHORES: usize = 3_300;
 
 /// Fails naming every circle and everything that is too long.
 pub fn check(crates: &[(String, Crate)]) -> Result<()> {
