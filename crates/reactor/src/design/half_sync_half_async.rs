@@ -7,6 +7,7 @@
 //! nobody else. What a session sends to others is sent by the loop, once a turn.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
@@ -78,7 +79,13 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     thread::scope(|scope| {
         let handles = JoinHandles::new();
         while let Some(number) = { pool.queue().thread_count.first() } {
-            pool.start(number, scope, &handles);
+            match pool.start(number, scope, &handles) {
+                // Without any, nobody would do the work.
+                Err(error) if number == 0 => return Err(Error::io("starting a thread")(error)),
+                // They are fewer, and the next try is when all are busy.
+                Err(_) => break,
+                Ok(()) => {}
+            }
         }
         let mut async_half = AsyncHalf {
             serving,
@@ -165,16 +172,14 @@ impl<P: Protocol> Pool<'_, P> {
         number: usize,
         scope: &'scope Scope<'scope, '_>,
         handles: &JoinHandles<'scope>,
-    ) {
+    ) -> io::Result<()> {
         let own = handles.clone();
         let thread = thread::Builder::new()
             .name(format!("worker-{number}"))
-            .spawn_scoped(scope, move || self.serve(number, scope, &own));
-        match thread {
-            Ok(thread) => handles.add(number, thread),
-            // The others do without it.
-            Err(_) => self.queue().thread_count.leave(number),
-        }
+            .spawn_scoped(scope, move || self.serve(number, scope, &own))
+            .inspect_err(|_| self.queue().thread_count.leave(number))?;
+        handles.add(number, thread);
+        Ok(())
     }
 
     fn push<'scope>(
@@ -192,9 +197,8 @@ impl<P: Protocol> Pool<'_, P> {
                 queue.thread_count.somebody_waits(),
             )
         };
-        if let Some(number) = more {
-            self.start(number, scope, handles);
-        } else if somebody_waits {
+        let started = more.is_some_and(|number| self.start(number, scope, handles).is_ok());
+        if !started && somebody_waits {
             self.arrived.notify_one();
         }
     }

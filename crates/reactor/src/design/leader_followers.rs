@@ -10,6 +10,7 @@
 //! An offloaded step is done by the thread that handled the event, holding nothing: the others go on, with this
 //! client too.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,8 +71,11 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     thread::scope(|scope| {
         let handles = JoinHandles::new();
         let first = shared.thread_count().first();
+        // Where no thread can be made they are fewer, and the next try is when all are busy.
         while let Some(number) = { shared.thread_count().first() } {
-            shared.start(number, scope, &handles);
+            if shared.start(number, scope, &handles).is_err() {
+                break;
+            }
         }
         // This thread is one of them. Should it leave, it waits here for the others.
         if let Some(number) = first {
@@ -184,16 +188,14 @@ impl<'a, P: Protocol> Shared<'a, P> {
         number: usize,
         scope: &'scope Scope<'scope, '_>,
         handles: &JoinHandles<'scope>,
-    ) {
+    ) -> io::Result<()> {
         let own = handles.clone();
         let thread = thread::Builder::new()
             .name(format!("follower-{number}"))
-            .spawn_scoped(scope, move || self.serve(number, scope, &own));
-        match thread {
-            Ok(thread) => handles.add(number, thread),
-            // The others do without it.
-            Err(_) => self.thread_count().leave(number),
-        }
+            .spawn_scoped(scope, move || self.serve(number, scope, &own))
+            .inspect_err(|_| self.thread_count().leave(number))?;
+        handles.add(number, thread);
+        Ok(())
     }
 
     /// The block of a thread.
@@ -230,7 +232,8 @@ impl<'a, P: Protocol> Shared<'a, P> {
                 self.fail(Error::io("waiting for events")(Errno::IO));
             }
             if let Some(number) = more {
-                self.start(number, scope, handles);
+                // Else those that are there do it.
+                let _ = self.start(number, scope, handles);
             }
             context.slice.renew();
             if let Some(event) = events.first() {

@@ -1,11 +1,12 @@
-//! A process to which the kernel refuses io_uring, as it does in most containers, or to accept. Unsafe, for two calls.
+//! A process to which the kernel refuses io_uring, as it does in most containers, to accept, or to make
+//! threads. Unsafe, for two calls.
 #![allow(unsafe_code)]
 
 use std::ptr::from_ref;
 
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, EPERM, EUCLEAN, PR_SET_NO_NEW_PRIVS,
-    PR_SET_SECCOMP, SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SYS_accept4,
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, EAGAIN, EPERM, EUCLEAN, PR_SET_NO_NEW_PRIVS,
+    PR_SET_SECCOMP, SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SYS_accept4, SYS_clone3,
     SYS_io_uring_setup, sock_filter, sock_fprog,
 };
 
@@ -17,6 +18,11 @@ pub fn refuse_io_uring() {
 /// From now on this process and its children accept nobody, for a reason that accept(2) does not know.
 pub fn refuse_to_accept() {
     refuse(SYS_accept4, EUCLEAN);
+}
+
+/// From now on this process and its children make no threads. Processes are made by another call.
+pub fn refuse_threads() {
+    refuse(SYS_clone3, EAGAIN);
 }
 
 fn refuse(call: i64, error: i32) {

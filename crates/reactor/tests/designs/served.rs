@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
@@ -11,7 +11,7 @@ use threadgauge_reactor::{BuiltIn, Design, Protocol, Server, Stop, Visitor};
 
 use crate::common::counted::{self, Counted};
 use crate::common::{proc, settings};
-use crate::seccomp::{refuse_io_uring, refuse_to_accept};
+use crate::seccomp::{refuse_io_uring, refuse_threads, refuse_to_accept};
 
 const SERVE: &str = "--serve";
 
@@ -189,6 +189,17 @@ impl Served {
         Counted::read(&text)
     }
 
+    /// Tells it to stop, and waits for its end, whichever that is.
+    pub fn end(mut self) -> ExitStatus {
+        self.tell_to_stop();
+        let mut ended = None;
+        until("it ends", || {
+            ended = self.child.try_wait().expect("it is a child");
+            ended.is_some()
+        });
+        ended.expect("just seen")
+    }
+
     /// Kills it, as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().expect("killed");
@@ -304,6 +315,7 @@ impl Visitor for Serve {
         let server = settings::with(server, &self.settings, |name, value| match (name, value) {
             ("io_uring", "refused") => refuse_io_uring(),
             ("accept", "refused") => refuse_to_accept(),
+            ("threads", "refused") => refuse_threads(),
             ("threads", count) => {
                 for _ in 0..count.parse().expect("a number") {
                     std::thread::spawn(std::thread::park);

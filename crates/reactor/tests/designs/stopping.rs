@@ -7,7 +7,7 @@ use std::time::Duration;
 use threadgauge_reactor::Design;
 
 use crate::served::Served;
-use crate::{BLOCKING, Test, at_once, on_each};
+use crate::{BLOCKING, FORKING, Test, at_once, on_each};
 
 pub fn tests() -> Vec<Test> {
     let mut tests = on_each("stopping::without_clients", BLOCKING, without_clients);
@@ -15,6 +15,7 @@ pub fn tests() -> Vec<Test> {
     tests.extend(on_each("stopping::stuck_clients", BLOCKING, stuck_clients));
     let all: Vec<_> = Design::ALL.iter().map(|design| design.name()).collect();
     tests.extend(on_each("stopping::refused_to_accept", &all, refused_to_accept));
+    tests.extend(on_each("stopping::refused_threads", &all, refused_threads));
     tests
 }
 
@@ -38,6 +39,13 @@ fn refused_to_accept(design: &str) {
     assert_eq!((summary.of("accepted"), summary.of("left")), (0, 0));
     let errors = summary.of("accept_errors");
     assert!((1..50_000).contains(&errors), "{summary:?}");
+}
+
+/// No thread can be made: a server does without, waits for one, or says so and ends. In each case it heeds the stop.
+fn refused_threads(design: &str) {
+    let ended = Served::start(design, "echo", &["threads=refused"]).end();
+    let needs_none = design == "leader-followers" || FORKING.contains(&design);
+    assert!(ended.success() || !needs_none, "{ended}");
 }
 
 /// Clients that wait and say nothing are ended at once.
