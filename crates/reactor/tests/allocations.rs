@@ -82,6 +82,7 @@ fn server<P: Protocol>(protocol: P, design: Design) -> Server<P> {
     match design {
         Design::PrethreadedMutex | Design::PrethreadedAcceptor => server.workers(CLIENTS..=CLIENTS),
         Design::LeaderFollowers | Design::HalfSyncHalfAsync => server.workers(1..=1),
+        Design::ReactorPerCore | Design::Proactor => server.workers(CLIENTS..=CLIENTS),
         _ => server,
     }
 }

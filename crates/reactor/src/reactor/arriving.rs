@@ -64,7 +64,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         if !is_wanted && read.kept.is_empty() && read.receiving {
             reactor.stop_receiving(Token::new(slot), peer.id.generation());
         }
-        read.kept.extend_from_slice(bytes);
+        read.keep(bytes, &mut self.spares);
     }
 
     /// Uses what was kept, if it is wanted now, and then the end; else receives on.
@@ -86,6 +86,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                     self.looked_at.push(slot);
                 }
                 self.call(slot, reactor, |connection, turn| connection.received(&kept, turn));
+                self.spares.give(kept);
                 continue;
             } else if read.peer_end == PeerEnd::Came {
                 read.peer_end = PeerEnd::Told;

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::options::{Options, Overflow};
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Spares};
 use crate::protocol::Session;
 use crate::read_times::ReadTimes;
 use crate::throttle::Throttle;
@@ -207,6 +207,14 @@ impl<S: Session> ReadHalf<S> {
     #[inline]
     pub fn used(&mut self, options: &Options, now: impl FnOnce() -> Instant) -> bool {
         self.times.used(&self.connection, options, now)
+    }
+
+    /// Keeps what has come behind what is kept, in memory of a spare that it goes back to when it is used.
+    pub fn keep(&mut self, bytes: &[u8], spares: &mut Spares) {
+        if self.kept.capacity() == 0 {
+            self.kept = spares.take();
+        }
+        self.kept.extend_from_slice(bytes);
     }
 
     /// Whoever kept it from being read has changed, or there was no time to read from it: that time does not count.

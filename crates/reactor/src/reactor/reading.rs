@@ -76,8 +76,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
                         read.heard(reactor.now());
                     }
                     if tasks_first {
-                        read.kept = self.spares.take();
-                        read.kept.extend_from_slice(&self.input[..count]);
+                        read.keep(&self.input[..count], &mut self.spares);
                         return self.queue(slot);
                     }
                     if read.takes_turn() {
