@@ -6,7 +6,7 @@
 //! a worker needs (affinity, limits, ending what is left below it).
 //!
 //! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling
-//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`become_subreaper`],
+//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
 //! [`kill_descendants`] and [`Stops`]. What cannot be read is `None` with a reason, never a guess and never a panic.
 //!
 //! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.
@@ -56,7 +56,7 @@ pub use interrupts::{Interrupts, Waited};
 pub use kernel::parse_preempt_choice;
 pub use limits::{Bound, Limits, Resource, descriptors_of, parse_limits, raise_to_hard, set_limit};
 pub use listener::{ListenerError, is_local, listener};
-pub use memory::{available_memory_mib, available_memory_mib_below};
+pub use memory::{available_memory_mib, available_memory_mib_below, free_at_once_from};
 pub use meter::Meter;
 pub use noise::{Noise, Reading, noise_between};
 pub use peer::Peer;

@@ -57,6 +57,17 @@ pub(crate) fn end_with_thread(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
+/// `mallopt`, of how large something is that is mapped for itself.
+#[cfg(target_env = "gnu")]
+pub(crate) fn map_from(bytes: libc::c_int) {
+    // SAFETY: it changes a number of malloc's under its lock.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) };
+}
+
+/// Nothing: this C library gives freed memory back by rules of its own.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn map_from(_: libc::c_int) {}
+
 /// The user and the process at the other end of a local socket. (`rustix` has no process 0, which stands for one that
 /// cannot be seen.)
 pub(crate) fn peer(socket: &impl AsRawFd) -> io::Result<(u32, i32)> {

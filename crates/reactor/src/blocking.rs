@@ -114,6 +114,7 @@ impl<'a, P: Protocol, H: ShutdownSignal> Worker<'a, P, H> {
     /// Leaves its scratch memory to the next, without descriptors: nobody knows when that will be.
     pub fn leave(mut self) -> Box<Scratch> {
         self.scratch.wake_fd = None;
+        self.scratch.effects.shrink();
         self.scratch
     }
 
@@ -600,6 +601,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             self.counters.closed(reason);
         }
         self.scratch.outbox.sent(self.scratch.outbox.len());
+        self.scratch.outbox.shrink();
         closing::linger(&self.connection, self.socket, self.counters, Instant::now())
     }
 }

@@ -18,6 +18,8 @@ use crate::trace::Span;
 
 /// The most bytes that a design receives at once.
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
+/// Unused input has not much more room than it needs, if that is more than this.
+const KEPT_BYTES: usize = 4 * 1024;
 /// The most offloaded steps of one connection at a time; its further input waits.
 const MOST_JOBS: usize = 64;
 
@@ -326,6 +328,10 @@ impl<S: Session> Connection<S> {
         let used = self.pump(&input, turn);
         input.drain(..used);
         if !input.is_empty() {
+            // It may rest for long: not in the room of all that came before.
+            if input.capacity() > KEPT_BYTES {
+                input.shrink_to(KEPT_BYTES);
+            }
             self.input = input;
         }
     }
@@ -591,6 +597,25 @@ mod tests {
             assert_eq!(bench.connection.ending(), Some(CloseReason::Finished));
             assert_eq!(bench.connection.messages(), 5);
         }
+    }
+
+    #[test]
+    fn what_is_not_used_yet_does_not_keep_the_room_of_all_that_came() {
+        let mut bench = Bench::new();
+        bench.full_at = 1;
+        bench.received(b"one\n");
+        bench.received("two\n".repeat(16_384).as_bytes());
+        assert!(bench.connection.refuses_input());
+        bench.full_at = usize::MAX;
+        bench.turn(Connection::resume);
+        bench.received(b"thr");
+        assert_eq!(bench.connection.input, b"thr");
+        assert!(bench.connection.input.capacity() <= KEPT_BYTES);
+        let part = ["two\n".repeat(16_384).as_bytes(), b"thr"].concat();
+        bench.received(&part[..1]);
+        bench.received(&part[1..]);
+        assert_eq!(bench.connection.input, b"thr");
+        assert!(bench.connection.input.capacity() <= KEPT_BYTES);
     }
 
     #[test]

@@ -239,8 +239,8 @@ impl Shared {
     }
 }
 
-/// Memory for the outboxes of one loop: an idle connection holds none, and a busy one gets what was in use a moment
-/// ago, large enough and still in the cache.
+/// Memory of one loop for what waits a moment: an idle connection holds none, and a busy one gets what was in use a
+/// moment ago, large enough and still in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
@@ -248,8 +248,8 @@ pub(crate) struct Spares {
     bytes: usize,
 }
 
-/// The most memory that one loop keeps.
-const SPARE_BYTES: usize = 16 * 1024 * 1024;
+/// The most memory that is kept: 4 KiB for each of a thousand clients who are sent something at once.
+const SPARE_BYTES: usize = 4 * 1024 * 1024;
 /// A buffer with more than this is not kept. Much more than a message of the largest usual size: what goes back to the
 /// allocator goes back to the kernel, and each of its pages costs a fault when it is used again.
 const LARGEST_SPARE: usize = 256 * 1024;
@@ -262,6 +262,11 @@ impl Spares {
         };
         self.bytes -= buffer.capacity();
         buffer
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
     }
 
     /// Keeps a buffer to be used again, if there is room for it.

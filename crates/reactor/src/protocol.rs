@@ -379,6 +379,11 @@ impl Effects {
         }
     }
 
+    /// Gives back what is kept for reuse: there are no messages.
+    pub fn shrink(&mut self) {
+        self.messages.clear(0);
+    }
+
     /// Forgets the messages, once they are delivered.
     pub fn clear_messages(&mut self) {
         self.messages.clear(KEPT_BYTES);

@@ -6,6 +6,8 @@ mod limited;
 mod link;
 #[path = "command/load.rs"]
 mod load;
+#[path = "command/memory.rs"]
+mod memory;
 #[path = "command/misbehaving.rs"]
 mod misbehaving;
 #[path = "command/mixed.rs"]

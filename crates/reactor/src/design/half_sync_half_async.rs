@@ -21,6 +21,7 @@ use crate::design::{About, AtOnce, Memory, any_settings, made_of};
 use crate::error::Error;
 use crate::id::ConnectionId;
 use crate::listen::{Accepted, RETRY};
+use crate::outbox::Spares;
 use crate::protocol::{Job, Protocol};
 use crate::reactor::join_handles::JoinHandles;
 use crate::reactor::peer_table::{Interrupted, PeerTable, SharedPeer, Visit, WorkerContext, do_step};
@@ -40,9 +41,6 @@ pub(super) const ABOUT: About = About {
     made_of: |options| Some(format!("a loop and {}", made_of::some(options, "worker"))),
     check: any_settings,
 };
-
-/// The most chunks that are kept for reuse.
-const SPARE_CHUNKS: usize = 256;
 
 // The marks of a connection: see [`Output::marks`](crate::reactor::peer_table::Output).
 /// A chunk is in the pool.
@@ -71,7 +69,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
         queue: Mutex::new(Queue {
             work: VecDeque::new(),
             thread_count: ThreadCount::new(serving.options.workers.clone()),
-            spare: Vec::new(),
+            spares: Spares::default(),
             closed: false,
         }),
         arrived: Condvar::new(),
@@ -95,7 +93,7 @@ pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
             context: WorkerContext::new(serving.counters.block(0), 0),
             slots: Vec::new(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),
-            spare: Vec::new(),
+            spares: Spares::default(),
             queued: Vec::new(),
             listening: false,
             stopping: false,
@@ -158,7 +156,7 @@ struct Queue<S> {
     work: VecDeque<Work<S>>,
     thread_count: ThreadCount,
     /// Used chunks.
-    spare: Vec<Vec<u8>>,
+    spares: Spares,
     closed: bool,
 }
 
@@ -212,8 +210,8 @@ impl<P: Protocol> Pool<'_, P> {
     /// The next thing to do, and what is left of the last one. `None`: this thread shall end.
     fn next(&self, number: usize, used: Option<Vec<u8>>) -> Option<Work<P::Session>> {
         let mut queue = self.queue();
-        if let Some(chunk) = used.filter(|_| queue.spare.len() < SPARE_CHUNKS) {
-            queue.spare.push(chunk);
+        if let Some(chunk) = used {
+            queue.spares.give(chunk);
         }
         loop {
             if let Some(work) = queue.work.pop_front() {
@@ -335,7 +333,7 @@ struct AsyncHalf<'s, 'e, 'a, P: Protocol> {
     slots: Vec<SlotState>,
     input: Box<[u8]>,
     /// Used chunks.
-    spare: Vec<Vec<u8>>,
+    spares: Spares,
     /// Slots to read from without an event.
     queued: Vec<u32>,
     listening: bool,
@@ -528,10 +526,10 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
 
     /// What was received, for the pool.
     fn chunk(&mut self, count: usize) -> Vec<u8> {
-        if self.spare.is_empty() {
-            std::mem::swap(&mut self.spare, &mut self.pool.queue().spare);
+        if self.spares.is_empty() {
+            std::mem::swap(&mut self.spares, &mut self.pool.queue().spares);
         }
-        let mut chunk = self.spare.pop().unwrap_or_default();
+        let mut chunk = self.spares.take();
         chunk.extend_from_slice(&self.input[..count]);
         chunk
     }

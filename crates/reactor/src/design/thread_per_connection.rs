@@ -34,8 +34,9 @@ pub(super) const ABOUT: About = About {
     check: any_settings,
 };
 
-/// The most scratch memories kept for threads to come: as many as live at once under a usual load.
-const KEPT_SPARES: usize = 64;
+/// The most scratch memories that the main thread keeps for threads to come, and that wait for it: as many as are left
+/// in a moment under a usual load.
+const KEPT_SPARES: usize = 32;
 
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let most = serving.options.max_connections;
@@ -85,8 +86,8 @@ type Handed = Mutex<Option<(OwnedFd, ConnectionId, Box<Scratch>)>>;
 /// The threads that are done but for their exit.
 #[derive(Default)]
 struct Ended {
-    /// By slot, with what they leave to the next.
-    threads: Vec<(usize, Box<Scratch>)>,
+    /// By slot, with what the first of them leave to the next.
+    threads: Vec<(usize, Option<Box<Scratch>>)>,
     /// The main thread waits to be notified.
     awaited: bool,
 }
@@ -100,8 +101,10 @@ impl<P: Protocol> Shared<'_, P> {
             handed.expect("the main thread fills the slot before it makes the thread");
         let mut worker = Worker::at(scratch, self.serving, counters, self.workers.slot(slot));
         worker.serve(socket, id);
+        let scratch = worker.leave();
         let mut ended = lock(&self.ended);
-        ended.threads.push((slot, worker.leave()));
+        let is_kept = ended.threads.len() < KEPT_SPARES;
+        ended.threads.push((slot, is_kept.then_some(scratch)));
         if std::mem::take(&mut ended.awaited) {
             counters.other_calls.add(1);
             self.wake_fd.notify();
@@ -216,7 +219,7 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
         for (slot, scratch) in ended.threads.drain(..) {
             self.ending.push(slot);
             if self.spares.len() < KEPT_SPARES {
-                self.spares.push(scratch);
+                self.spares.extend(scratch);
             }
         }
     }

@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use threadgauge_machine::{Bound as Limit, Resource, raise_to_hard};
+use threadgauge_machine::{Bound as Limit, Resource, free_at_once_from, raise_to_hard};
 use threadgauge_reactor::protocol::groups::Groups;
 use threadgauge_reactor::{
     AtOnce, Bound, BuiltIn, CloseReason, Design, Memory, Protocol, Stop, Totals, Visitor,
@@ -31,6 +31,9 @@ use crate::commands::serve::monitor::{Hosts, Monitor, Pages};
 use crate::commands::serve::settings::Settings;
 use crate::commands::serve::signals::{Source, Told};
 use crate::output::{Done, Verdict, print, print_json, print_words, say};
+
+/// What waits for a client that reads nothing is larger, most that is used again and again is smaller.
+const LARGE_BYTES: u16 = 32 * 1024;
 
 /// Serves until told to stop, then prints what happened; or lists what can be served.
 pub fn serve(options: ServeOptions) -> Done {
@@ -52,6 +55,7 @@ pub fn serve(options: ServeOptions) -> Done {
     };
     let chosen = settings.choose();
     let (protocol, design) = settings.pair()?;
+    free_at_once_from(LARGE_BYTES);
     let serve = Serve {
         protocol,
         design,
