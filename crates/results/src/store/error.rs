@@ -83,6 +83,12 @@ pub enum StoreError {
         path = .0.display()
     )]
     LogMissing(PathBuf),
+    /// To go on would write to a file that has another name, too.
+    #[error(
+        "{} is a link or has another name, and what that names would be written; go on in a copy of the folder (`cp -rL`)",
+        .0.display()
+    )]
+    SecondName(PathBuf),
     /// It is of a run that was not ended, which is read from a copy, and there is no place for that.
     #[error(
         "{} is of a run that was not ended, and is read from a copy, which cannot be made in {}: {why}; TMPDIR may name \

@@ -119,9 +119,16 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Option<TempDir>), StoreEr
     Ok((connection, Some(copy)))
 }
 
-/// The store of a run that is to go on.
+/// The store of a run that is to go on. The folder may be another's, who put a name of the reader's own file there.
 pub(super) fn open_to_go_on(path: &Path) -> Result<Connection, StoreError> {
-    logs(path)?;
+    let logs = logs(path)?;
+    for written in std::iter::once(path.to_owned()).chain(logs.iter().map(|log| beside(path, log))) {
+        match fs::symlink_metadata(&written) {
+            Ok(file) if file.is_symlink() || file.nlink() > 1 => return Err(StoreError::SecondName(written)),
+            // What is gone by now is not written, and what cannot be looked at is not opened either.
+            _ => {}
+        }
+    }
     refuse_without_log(path, opened(path)?)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
     Connection::open_with_flags(path, flags).map_err(|error| explain(path, error))

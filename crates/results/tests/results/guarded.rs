@@ -240,6 +240,36 @@ fn a_log_that_is_no_file_is_refused() {
     }
 }
 
+/// Another's folder could have any file of the reader overwritten, who goes on in it.
+#[test]
+fn a_run_goes_on_in_no_file_that_has_another_name() {
+    for file in [
+        STORE_FILE.to_owned(),
+        format!("{STORE_FILE}-wal"),
+        format!("{STORE_FILE}-journal"),
+    ] {
+        for is_link in [true, false] {
+            let ((dir, _), elsewhere) = (changed(""), tempfile::tempdir().unwrap());
+            let (path, own) = (dir.path().join(&file), elsewhere.path().join("own"));
+            match file == STORE_FILE {
+                true => fs::rename(&path, &own).unwrap(),
+                false => fs::write(&own, "mine").unwrap(),
+            }
+            match is_link {
+                true => symlink(&own, &path).unwrap(),
+                false => fs::hard_link(&own, &path).unwrap(),
+            }
+            let before = fs::read(&own).unwrap();
+            let refused = Store::resume(dir.path()).map(drop);
+            assert!(
+                matches!(refused, Err(StoreError::SecondName(_))),
+                "{file}: {refused:?}"
+            );
+            assert_eq!(fs::read(&own).unwrap(), before, "{file}");
+        }
+    }
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "the other process says so to this one")]
 fn the_store_that_another_process_writes_is_in_use() {
