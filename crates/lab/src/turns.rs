@@ -186,7 +186,7 @@ struct Other {
 }
 
 /// A run's side of taking turns, with another run or alone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Turns {
     other: Option<Other>,
     /// How long the other may take for one try.
@@ -211,8 +211,12 @@ pub struct Met {
 impl Turns {
     /// For a run by itself: it never waits for a turn.
     #[must_use]
-    pub fn alone() -> Self {
-        Self::default()
+    pub const fn alone() -> Self {
+        Self {
+            other: None,
+            patience: Duration::ZERO,
+            was_left: false,
+        }
     }
 
     /// Waits at the path `at` for the other run, or meets the one that waits there. Later it waits for a try of the

@@ -187,16 +187,78 @@ impl Stopwatch {
     /// Ends the section. A handicapped worker first does its extra work, inside the timed section.
     #[must_use]
     pub fn stop(self) -> Lap {
-        let wall_ns = clock::monotonic_ns();
-        if self.handicap_percent > 0 {
-            let extra_ns = (wall_ns - self.wall_ns) * u64::from(self.handicap_percent) / 100;
-            while clock::monotonic_ns() - wall_ns < extra_ns {
-                std::hint::spin_loop();
+        // Another look at the clock would be a part of what others measure.
+        match self.handicap_percent {
+            0 => {}
+            percent => {
+                let wall_ns = clock::monotonic_ns();
+                let until_ns = wall_ns + extra_ns(wall_ns - self.wall_ns, percent);
+                while clock::monotonic_ns() < until_ns {
+                    std::hint::spin_loop();
+                }
             }
         }
         Lap {
             wall_ns: clock::monotonic_ns() - self.wall_ns,
             cpu_ns: clock::process_cpu_ns() - self.cpu_ns,
+        }
+    }
+}
+
+/// So many per cent of what a section took.
+fn extra_ns(took_ns: u64, percent: u32) -> u64 {
+    took_ns * u64::from(percent) / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(handicap_percent: u32) -> Worker {
+        Worker::new(&Order {
+            experiment: "toy".to_owned(),
+            params: Params::new(),
+            cpus: Vec::new(),
+            handicap_percent,
+            launched_ns: 0,
+        })
+    }
+
+    #[test]
+    fn extra_work_is_a_share_of_what_the_section_took() {
+        assert_eq!(extra_ns(1_000, 15), 150);
+        assert_eq!(extra_ns(300, 250), 750);
+    }
+
+    #[test]
+    fn a_section_takes_what_its_clocks_say_and_with_a_handicap_the_extra_work_besides() {
+        for handicap_percent in [0, 900] {
+            let worker = worker(handicap_percent);
+            let outer = [clock::monotonic_ns(), clock::process_cpu_ns()];
+            let stopwatch = worker.stopwatch();
+            let inner = [clock::monotonic_ns(), clock::process_cpu_ns()];
+            // Some work: by its own clock, which may not jump.
+            while clock::process_cpu_ns() - inner[1] < 3_000_000 {
+                std::hint::spin_loop();
+            }
+            let inner = [
+                clock::monotonic_ns() - inner[0],
+                clock::process_cpu_ns() - inner[1],
+            ];
+            let lap = stopwatch.stop();
+            let outer = [
+                clock::monotonic_ns() - outer[0],
+                clock::process_cpu_ns() - outer[1],
+            ];
+            let least_ns = inner[0] + extra_ns(inner[0], handicap_percent);
+            assert!(
+                (least_ns..=outer[0]).contains(&lap.wall_ns),
+                "{lap:?} {inner:?} {outer:?}"
+            );
+            assert!(
+                (inner[1]..=outer[1]).contains(&lap.cpu_ns),
+                "{lap:?} {inner:?} {outer:?}"
+            );
         }
     }
 }

@@ -286,3 +286,51 @@ pub enum Quote {
     /// The one with the smallest median.
     Smallest,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_claims_of_an_experiment_are_those_that_it_decides() {
+        let ids: Vec<&str> = claims_of("create").map(|of| of.id.as_str()).collect();
+        assert!(ids.contains(&"process-create-destroy-over-10x-thread"), "{ids:?}");
+        assert!(claims_of("create").all(|of| of.decided_by == "create"));
+        assert_eq!(claims_of("nonsense").count(), 0);
+    }
+
+    #[test]
+    fn evidence_is_disturbed_where_any_part_of_it_is() {
+        let clear = || Evidence::Estimate {
+            value: 1.0,
+            ci95: None,
+        };
+        let disturbed = || Evidence::Disturbed {
+            evidence: Box::new(clear()),
+            alike: true,
+        };
+        let outside = |of: Evidence| Evidence::Outside {
+            of: Box::new(of),
+            range: Range::at_least(1.0),
+        };
+        let with = |main: Evidence, besides: [Evidence; 2]| Evidence::With {
+            main: Box::new(main),
+            also: Vec::from(besides.map(|evidence| Condition {
+                says: "it is so".to_owned(),
+                rule: Range::at_least(1.0).of("ratio"),
+                evidence,
+            })),
+        };
+        for (evidence, expected) in [
+            (clear(), false),
+            (disturbed(), true),
+            (outside(clear()), false),
+            (outside(disturbed()), true),
+            (with(clear(), [clear(), clear()]), false),
+            (with(disturbed(), [clear(), clear()]), true),
+            (with(clear(), [clear(), disturbed()]), true),
+        ] {
+            assert_eq!(evidence.is_disturbed(), expected, "{evidence:?}");
+        }
+    }
+}

@@ -501,4 +501,245 @@ mod tests {
         let warnings = compare(&run("a", 0..2), &run("b", 0..0)).warnings;
         assert_eq!(warnings.last().map(String::as_str), Some(line));
     }
+
+    /// Seven rounds of each of these cases `e/n=…` at about its number of ns; the first is the reference, and its copy
+    /// takes `copy` times as long.
+    fn timed(name: &str, of: &[(u64, f64)], copy: f64) -> RunData {
+        let text = include_str!("../../../runs/golden/computing/results.json");
+        let mut results: Results = serde_json::from_str(text).unwrap();
+        results.warnings.clear();
+        results.experiments.truncate(1);
+        let experiment = &mut results.experiments[0];
+        experiment.id = "e".to_owned();
+        experiment.rounds = 7;
+        experiment.reference = Some(format!("e/n={}", of[0].0));
+        let case = experiment.cases[0].clone();
+        let case = |&(n, _): &(u64, f64)| crate::CaseResult {
+            id: format!("e/n={n}"),
+            params: crate::Params::new().with("n", n),
+            ..case.clone()
+        };
+        experiment.cases = of.iter().map(case).collect();
+        let mut samples = Vec::new();
+        // The last round was not finished: its figures say otherwise.
+        for round in 1..=8 {
+            let jitter = if round == 8 {
+                9.0
+            } else {
+                1.0 + 0.001 * f64::from(round)
+            };
+            let copied = (of[0].0, 1, of[0].1 * copy);
+            let own = of.iter().map(|&(n, ns)| (n, 0, ns));
+            samples.extend(own.chain([copied]).map(|(n, copy, ns)| StoredSample {
+                experiment: "e".to_owned(),
+                case: format!("e/n={n}"),
+                round,
+                copy,
+                nth_try: 0,
+                attempt: 0,
+                gated: false,
+                started: String::new(),
+                wall_ns: 1,
+                sample: crate::Sample {
+                    metrics: vec![crate::Metric {
+                        name: "elapsed_ns".to_owned(),
+                        unit: "ns".to_owned(),
+                        value: ns * jitter,
+                    }],
+                    ..crate::Sample::without_figures(crate::Status::Ok, "")
+                },
+            }));
+        }
+        RunData {
+            name: name.to_owned(),
+            results,
+            samples: BTreeMap::from([("e".to_owned(), samples)]),
+        }
+    }
+
+    /// Twelve cases, each so many times as long as its number says.
+    fn twelve(factor: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
+        (1..=12).map(|n| (n, 100.0 * n as f64 * factor(n))).collect()
+    }
+
+    fn in_turns(mut a: RunData, mut b: RunData) -> (RunData, RunData) {
+        (a.results.run.id, b.results.run.id) = ("1".to_owned(), "2".to_owned());
+        a.results.run.in_turns_with = Some("2".to_owned());
+        b.results.run.in_turns_with = Some("1".to_owned());
+        (a, b)
+    }
+
+    fn verdicts(compared: &Compared) -> Vec<&str> {
+        compared.rows.iter().map(|row| row.verdict.as_str()).collect()
+    }
+
+    #[test]
+    fn runs_apart_are_compared_over_their_level_and_nothing_differs_only_where_that_is_one() {
+        let a = timed("a", &twelve(|_| 1.0), 1.0);
+        let equal = compare(&a, &timed("b", &twelve(|_| 1.0), 1.0));
+        assert!(!equal.paired && equal.nothing_differs(), "{equal:?}");
+        assert_eq!(equal.rows.len(), 12);
+        assert_eq!(equal.level_apart(), None);
+        assert!(equal.warnings.is_empty(), "{:?}", equal.warnings);
+        for level in [1.5, 0.5] {
+            let moved = compare(&a, &timed("b", &twelve(|_| level), 1.0));
+            assert!((moved.level_apart().unwrap().ratio - level).abs() < 1e-9);
+            assert!(verdicts(&moved).iter().all(|says| *says == "same"));
+            assert!((moved.median_ratio().unwrap() - 1.0).abs() < 1e-9);
+            assert!(!moved.nothing_differs());
+        }
+        let one = compare(&a, &timed("b", &twelve(|n| if n == 5 { 1.5 } else { 1.0 }), 1.0));
+        assert_eq!(verdicts(&one)[4], "slower");
+        assert!(!one.nothing_differs());
+        // Three per cent is the edge of what counts as one level.
+        let edge = Level {
+            ratio: 1.0 - BAND,
+            spread: 0.0,
+            cases: 12,
+        };
+        let at = |level| Compared {
+            level: Some(level),
+            ..equal.clone()
+        };
+        let within = Level {
+            ratio: 1.0 + 0.9 * BAND,
+            ..edge
+        };
+        assert_eq!(at(within).level_apart(), None);
+        assert!(
+            at(Level {
+                ratio: 1.0 + 1.1 * BAND,
+                ..edge
+            })
+            .level_apart()
+            .is_some()
+        );
+    }
+
+    #[test]
+    fn with_too_few_cases_a_change_is_not_told_from_the_level_unless_the_runs_took_turns() {
+        let few = |name, factor: f64| timed(name, &[(1, 100.0 * factor), (2, 200.0)], 1.0);
+        let apart = compare(&few("a", 1.0), &few("b", 1.5));
+        assert_eq!(apart.level, None);
+        let row = &apart.rows[0];
+        assert_eq!((row.verdict.as_str(), row.rounds_needed), ("unknown", None));
+        assert!(
+            row.reason
+                .as_ref()
+                .unwrap()
+                .contains("not told from the machine's level")
+        );
+        let (a, b) = in_turns(few("a", 1.0), few("b", 1.5));
+        let turns = compare(&a, &b);
+        assert!(turns.paired && turns.level.is_none());
+        assert_eq!(verdicts(&turns), ["slower", "same"]);
+        // Where one of them went on alone they are no pairs.
+        let mut alone = b.clone();
+        alone.results.run.in_turns_with = Some("3".to_owned());
+        assert!(!compare(&a, &alone).paired && !compare(&alone, &a).paired);
+        assert!(turns.median_ratio().unwrap() > 1.2);
+    }
+
+    #[test]
+    fn disturbed_rounds_of_runs_in_turns_say_something_only_beside_equal_load() {
+        let beside = |load_of_b: f64| {
+            let of = |name, factor: f64, load: f64| {
+                let mut run = timed(name, &[(1, 100.0 * factor), (2, 200.0)], 1.0);
+                for stored in run.samples.get_mut("e").unwrap() {
+                    // Neither another case nor the reference's copy has this load.
+                    let own = stored.case == "e/n=1" && stored.copy == 0;
+                    stored.gated = true;
+                    let load = if own { load } else { 0.9 * factor };
+                    stored.sample.noise = BTreeMap::from([("foreign_cpus".to_owned(), load)]);
+                }
+                run
+            };
+            let (a, b) = in_turns(of("a", 1.0, 0.4), of("b", 1.5, load_of_b));
+            let row = compare(&a, &b).rows[0].clone();
+            (row.verdict, row.disturbed)
+        };
+        assert_eq!(beside(0.41), ("slower".to_owned(), true));
+        assert_eq!(beside(0.5), ("unknown".to_owned(), true));
+    }
+
+    #[test]
+    fn nothing_is_said_of_cases_whose_reference_differs_from_its_copy() {
+        let a = timed("a", &twelve(|_| 1.0), 1.0);
+        let compared = compare(&a, &timed("b", &twelve(|_| 1.0), 1.2));
+        assert_eq!(compared.warnings.len(), 1, "{:?}", compared.warnings);
+        assert!(compared.warnings[0].starts_with("e: in b the reference case differs from its own copy"));
+        assert!(verdicts(&compared).iter().all(|says| *says == "unknown"));
+        let says = "the reference case differs from its own copy by more than 3 %";
+        assert_eq!(compared.rows[3].reason.as_deref(), Some(says));
+        assert!(!compared.nothing_differs());
+    }
+
+    #[test]
+    fn cases_that_one_run_alone_has_are_counted_and_left_out() {
+        let (mut of_a, of_b) = (twelve(|_| 1.0), twelve(|_| 1.0));
+        of_a.push((20, 5.0));
+        of_a.push((21, 5.0));
+        let b = timed("b", &of_b[..11], 1.0);
+        let compared = compare(&timed("a", &of_a, 1.0), &b);
+        assert_eq!(compared.rows.len(), 11);
+        assert_eq!(
+            compared.warnings,
+            ["e: 3 cases are in one of the two runs only and are left out"]
+        );
+    }
+
+    #[test]
+    fn what_settles_nothing_says_why() {
+        let few = |name, factor: f64| {
+            let mut run = timed(name, &[(1, 100.0 * factor), (2, 200.0)], 1.0);
+            run.results.experiments[0].rounds = 3;
+            run
+        };
+        let (a, b) = in_turns(few("a", 1.0), few("b", 1.5));
+        let row = &compare(&a, &b).rows[0];
+        assert_eq!((row.verdict.as_str(), row.ci95), ("unknown", None));
+        let by_round = |ci95: Option<[f64; 2]>| ByRound {
+            comparison: Comparison {
+                ci95: ci95.map(|[low, high]| threadgauge_stats::Interval {
+                    low,
+                    high,
+                    level: 0.95,
+                }),
+                ..compare_unpaired(&[1.0, 1.1, 0.9], &[1.0, 1.2, 0.8], BETTER).unwrap()
+            },
+            disturbed: false,
+            why: None,
+        };
+        // More rounds would not help where the figures say nothing of the cases.
+        let wanting = ComparisonResult {
+            rounds_needed: Some(40),
+            ..row.clone()
+        };
+        assert_eq!(wanting.misled().rounds_needed, None);
+        assert_eq!(why_unknown(None, None), "no round has figures of both");
+        assert_eq!(
+            why_unknown(Some(&by_round(None)), None),
+            "too few rounds for an interval"
+        );
+        assert!(why_unknown(Some(&by_round(Some([0.5, 2.0]))), None).contains("cannot be settled here"));
+        assert_eq!(
+            why_unknown(Some(&by_round(Some([0.5, 2.0]))), Some(40)),
+            "the interval is too wide; 40 rounds would settle it"
+        );
+    }
+
+    #[test]
+    fn one_comparison_in_twenty_with_an_interval_may_be_a_false_alarm() {
+        let rows = compare(
+            &timed("a", &twelve(|_| 1.0), 1.0),
+            &timed("b", &twelve(|_| 1.0), 1.0),
+        )
+        .rows;
+        assert!((false_alarms(&rows) - 0.6).abs() < 1e-12);
+        let without = ComparisonResult {
+            ci95: None,
+            ..rows[0].clone()
+        };
+        assert_eq!(false_alarms(&[without]), 0.0);
+    }
 }

@@ -147,6 +147,7 @@ mod tests {
             ..Disturbed::default()
         };
         let warning = |of| Disturbed::warning([("quiet", Disturbed::default()), ("create", of)]);
+        assert_eq!(of(40, 0).by_cause(), "40 by the hypervisor");
         let stolen = warning(of(40, 0)).unwrap();
         assert!(
             stolen.starts_with("Too noisy: 40 of 100 samples of create were disturbed, 40 by the hypervisor")
@@ -164,8 +165,8 @@ mod tests {
             "{unknown}"
         );
         let few = Disturbed {
-            disturbed: 20,
-            ..of(20, 0)
+            disturbed: 25,
+            ..of(25, 0)
         };
         assert_eq!(warning(few), None);
     }

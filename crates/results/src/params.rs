@@ -181,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_no_word_and_a_word_no_number() {
+        let params = Params::new().with("unit", "thread").with("cpus", 3);
+        assert_eq!((params.int("cpus"), params.text("cpus")), (Some(3), None));
+        assert_eq!((params.int("unit"), params.text("unit")), (None, Some("thread")));
+        assert_eq!((params.int("count"), params.text("count")), (None, None));
+    }
+
+    #[test]
     fn matching_asks_only_for_what_is_wanted() {
         let params = Params::new().with("unit", "thread").with("cpus", 1);
         assert!(params.matches(&Params::new().with("cpus", 1)));

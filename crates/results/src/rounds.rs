@@ -130,6 +130,7 @@ pub fn compare_by_round(a: Side<'_>, b: Side<'_>, fewest: usize) -> Result<ByRou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sample;
 
     /// Ten rounds of about this figure, of which so many were undisturbed, beside so much load.
     fn said(factor: f64, undisturbed: u32, foreign_cpus: [f64; 2]) -> (String, bool, bool) {
@@ -188,5 +189,59 @@ mod tests {
             ..side
         };
         assert!(compare_by_round(side, empty, 6).is_err());
+    }
+
+    #[test]
+    fn what_a_case_ran_beside_is_the_mean_of_its_samples_and_what_a_quota_took_of_those_that_were_measured() {
+        let sample = |status, wall_ns, noise: &[(&str, f64)]| StoredSample {
+            experiment: "e".to_owned(),
+            case: "e/cpus=2".to_owned(),
+            round: 1,
+            copy: 0,
+            nth_try: 0,
+            attempt: 0,
+            gated: true,
+            started: String::new(),
+            wall_ns,
+            sample: Sample {
+                noise: noise
+                    .iter()
+                    .map(|(of, value)| ((*of).to_owned(), *value))
+                    .collect(),
+                ..Sample::without_figures(status, "")
+            },
+        };
+        let samples = [
+            sample(
+                Status::Ok,
+                4_000_000_000,
+                &[("foreign_cpus", 0.3), (THROTTLED_S, 1.0)],
+            ),
+            sample(
+                Status::Ok,
+                500_000_000,
+                &[("foreign_cpus", 0.7), (THROTTLED_S, 0.25)],
+            ),
+            sample(Status::Ok, 2_000_000_000, &[]),
+            sample(
+                Status::Failed,
+                1_000_000_000,
+                &[("foreign_cpus", 0.2), (THROTTLED_S, 1.0)],
+            ),
+        ];
+        let of = RanBeside::of(&Params::new().with("cpus", 2_u64), &samples);
+        // Of the three that were measured a quarter, a half and nothing.
+        let expected = RanBeside {
+            cpus: Some(2),
+            foreign_cpus: 0.4,
+            throttled_cpus: 0.25,
+        };
+        assert_eq!(of.cpus, expected.cpus);
+        assert!((of.foreign_cpus - expected.foreign_cpus).abs() < 1e-12, "{of:?}");
+        assert!(
+            (of.throttled_cpus - expected.throttled_cpus).abs() < 1e-12,
+            "{of:?}"
+        );
+        assert_eq!(RanBeside::of(&Params::new(), []), RanBeside::default());
     }
 }

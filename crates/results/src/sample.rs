@@ -226,14 +226,24 @@ mod tests {
                 &[("steal_share", 0.02), ("foreign_cpus", 0.2), (THROTTLED_S, 0.001)],
             ),
             sample(true, &[("foreign_cpus", 0.0), (STOPPED_S, 4.0)]),
+            // At a limit nothing is beyond it.
+            sample(
+                true,
+                &[
+                    ("steal_share", 0.01),
+                    ("foreign_cpus", 0.05),
+                    (THROTTLED_S, 0.002),
+                    (STOPPED_S, 0.0),
+                ],
+            ),
             // Of an earlier version, which stored nothing of a quota.
             sample(true, &[("steal_share", 0.0), ("foreign_cpus", 0.04)]),
         ];
         let of = disturbed(&samples, 0.01, 0.05);
-        assert_eq!((of.samples, of.disturbed), (5, 4));
+        assert_eq!((of.samples, of.disturbed), (6, 5));
         assert_eq!(
             (of.by_hypervisor, of.by_programs, of.by_quota, of.by_stops),
-            (2, 1, 2, 1)
+            (2, 1, 3, 1)
         );
     }
 }

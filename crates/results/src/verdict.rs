@@ -130,7 +130,6 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
         Evidence::Each { quote, cells } => of_cells(*quote, cells, unit, range, error),
         Evidence::Estimate { value, ci95 } => Judgement {
             measured: Some(*value),
-            ci95: *ci95,
             ..ci95.map_or_else(
                 || inconclusive("too few rounds for an interval".to_owned()),
                 |ci| place(ci, range),
@@ -823,5 +822,187 @@ mod tests {
                  largest: no round of it was measured"
             )
         );
+    }
+
+    #[test]
+    fn a_finding_has_what_was_published_in_words_and_as_one_number() {
+        let evidence = ratio(vec![7.0, 7.1, 7.2, 7.3, 7.4, 7.5, 7.6]);
+        let mut claim = crate::claim("process-create-destroy-over-10x-thread")
+            .unwrap()
+            .clone();
+        let published = |claim: &Claim| {
+            let finding = decide(claim, "ratio", &evidence, 0.05);
+            (finding.published_text, finding.published)
+        };
+        assert_eq!(
+            published(&claim),
+            (Some("8.684 s / 0.661 s".to_owned()), Some(13.14))
+        );
+        claim.published_statistic_low = Some(12.14);
+        assert_eq!(published(&claim).1, Some(12.64));
+        claim.published_value.clear();
+        claim.published_statistic_high = None;
+        assert_eq!(published(&claim), (None, None));
+    }
+
+    #[test]
+    fn what_a_rule_asks_for_is_said_with_its_unit() {
+        let mut claim = crate::claim("process-create-destroy-over-10x-thread")
+            .unwrap()
+            .clone();
+        assert_eq!(rule(&claim), "at least 10");
+        claim.holds_max = Some(20.0);
+        let both = rule(&claim);
+        assert!(both.contains("10") && both.contains("20"), "{both}");
+        claim.holds_max = Some(10.0);
+        assert_eq!(rule(&claim), "10");
+        claim.holds_min = None;
+        assert_eq!(rule(&claim), "at most 10");
+        claim.holds_max = None;
+        assert_eq!(rule(&claim), "any value");
+    }
+
+    #[test]
+    fn an_interval_that_ends_at_the_edge_is_open_where_nothing_else_is_inside() {
+        let range = Range { min: 1.0, max: 2.0 };
+        for (ci, expected) in [
+            ([0.5, 0.9], Verdict::DoesNotHold),
+            ([0.5, 1.0], Verdict::Inconclusive),
+            ([1.0, 2.0], Verdict::Holds),
+            ([2.0, 2.5], Verdict::Inconclusive),
+            ([2.1, 2.5], Verdict::DoesNotHold),
+        ] {
+            assert_eq!(place(ci, range).verdict, expected, "{ci:?}");
+        }
+    }
+
+    #[test]
+    fn an_estimate_of_a_run_is_judged_by_the_interval_that_it_has() {
+        let judged = |ci95| {
+            let evidence = Evidence::Estimate { value: 0.31, ci95 };
+            judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA)
+        };
+        let ci95 = Some([0.3, 0.4]);
+        let (holds, open) = (judged(ci95), judged(None));
+        assert_eq!(
+            (holds.verdict, holds.measured, holds.ci95, holds.reason),
+            (Verdict::Holds, Some(0.31), ci95, None)
+        );
+        assert_eq!(
+            (open.verdict, open.measured, open.ci95),
+            (Verdict::Inconclusive, Some(0.31), None)
+        );
+        assert_eq!(open.reason.as_deref(), Some("too few rounds for an interval"));
+    }
+
+    #[test]
+    fn what_disturbed_rounds_leave_open_says_why() {
+        let evidence = Evidence::Disturbed {
+            evidence: Box::new(Evidence::Rounds(around(0.3, 7))),
+            alike: true,
+        };
+        let judged = judge(&evidence, "ratio", AT_MOST_60_PERCENT, ALPHA);
+        let says = "disturbed rounds do not confirm a rule with two bounds";
+        assert_eq!(judged.reason.as_deref(), Some(says));
+    }
+
+    /// These cells of a rule that asks for at most 0.6, each with its rounds.
+    fn of_these(cells: Vec<Rounds>, range: Range, error: Error) -> Judgement {
+        let named = cells.into_iter().enumerate();
+        let cells: Vec<_> = named.map(|(i, cell)| (format!("N={i}"), cell)).collect();
+        let quote = Quote::Largest;
+        judge(&Evidence::Each { quote, cells }, "ratio", range, error)
+    }
+
+    #[test]
+    fn cells_are_open_where_one_has_no_figures_and_where_one_lies_across() {
+        let says = |cells| {
+            let judged = of_these(cells, AT_MOST_60_PERCENT, ALPHA);
+            assert_eq!(judged.verdict, Verdict::Inconclusive);
+            judged.reason.unwrap()
+        };
+        let none = || rounds([], Estimator::Median);
+        assert_eq!(says(vec![around(0.3, 7), none()]), "a cell has no figures");
+        assert_eq!(says(vec![]), "a cell has no figures");
+        let across = says(vec![around(0.3, 7), around(0.599, 7), around(0.2, 7)]);
+        assert!(
+            across.starts_with("N=1: ") && across.ends_with(" lies across the edge of the rule"),
+            "{across}"
+        );
+    }
+
+    #[test]
+    fn as_many_rounds_as_would_suffice_do_not_where_they_disagree() {
+        // The level of two cells, one of which lies inside, wants seven rounds.
+        let error = Error {
+            interval: 0.05,
+            refuting: 2.0 * 2.0 * 0.5_f64.powi(7),
+        };
+        assert_eq!(rounds_for(2, error.refuting), 7);
+        let values = [0.55, 0.9, 1.1, 0.95, 1.05, 1.0, 0.97];
+        let error_of_intervals = Error {
+            interval: 0.2,
+            ..error
+        };
+        let outside = rounds(values, Estimator::Median);
+        let judged = of_these(
+            vec![around(0.1, 7), outside],
+            AT_MOST_60_PERCENT,
+            error_of_intervals,
+        );
+        assert_eq!(
+            judged.reason.unwrap().split_once(" judged at once ").unwrap().1,
+            "its 7 rounds do not agree enough to exclude chance"
+        );
+    }
+
+    #[test]
+    fn each_edge_of_a_rule_has_half_of_the_error() {
+        // Of seven rounds that are all beyond it, chance has a 128th.
+        let verdict = |refuting| {
+            let error = Error {
+                interval: 0.05,
+                refuting,
+            };
+            of_these(
+                vec![rounds(around(0.8, 7).values(), OVERHEAD)],
+                AT_MOST_60_PERCENT,
+                error,
+            )
+            .verdict
+        };
+        assert_eq!(verdict(1.9 / 128.0), Verdict::Inconclusive);
+        assert_eq!(verdict(2.1 / 128.0), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn a_round_lies_beyond_an_edge_by_the_distance_on_a_symmetric_scale() {
+        let values = rounds([2.0, 8.0], Estimator::RATIO);
+        let upper = Edge::Upper(4.0).distances(&values).unwrap();
+        let lower = Edge::Lower(4.0).distances(&values).unwrap();
+        for (round, distance) in [(1, -2.0_f64.ln()), (2, 2.0_f64.ln())] {
+            assert!((upper[&round] - distance).abs() < 1e-12, "{upper:?}");
+            assert!((lower[&round] + distance).abs() < 1e-12, "{lower:?}");
+        }
+        assert_eq!(Edge::Upper(4.0).beyond(5.5), 1.5);
+        assert_eq!(Edge::Lower(4.0).beyond(5.5), -1.5);
+    }
+
+    #[test]
+    fn a_condition_that_fails_refutes_what_is_open_unless_the_claim_itself_has_no_figures() {
+        let with = |main: Evidence| Evidence::With {
+            main: Box::new(main),
+            also: vec![Condition {
+                says: "the step is the largest".to_owned(),
+                rule: Range::at_least(1.0).of("ratio"),
+                evidence: Evidence::Rounds(around(0.5, 10)),
+            }],
+        };
+        let judged = |main| judge(&with(main), "ratio", AT_MOST_60_PERCENT, ALPHA);
+        let open = judged(Evidence::Rounds(around(0.599, 10)));
+        assert_eq!(open.verdict, Verdict::DoesNotHold);
+        let lacking = judged(Lack::new(Need::Figures, "no round of it was measured").into());
+        assert_eq!(lacking.verdict, Verdict::Inconclusive);
+        assert_eq!(lacking.reason.as_deref(), Some("no round of it was measured"));
     }
 }

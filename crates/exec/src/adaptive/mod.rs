@@ -124,3 +124,68 @@ fn thread_cpu_ns() -> Option<u64> {
 fn thread_cpu_ns() -> Option<u64> {
     None
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    const ADAPTIVE: Degree = Degree::Adaptive {
+        least: NonZeroUsize::MIN,
+        most: NonZeroUsize::MIN,
+    };
+
+    /// Until this thread has used so much since then.
+    fn compute(since_ns: u64, ns: u64) {
+        while thread_cpu_ns().unwrap() - since_ns < ns {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn the_cpu_time_of_a_call_is_what_its_threads_have_used_since_they_are_metered() {
+        let cpu = CpuTime::new(ADAPTIVE);
+        let metered = |ns: u64| {
+            let before_ns = thread_cpu_ns().unwrap();
+            let mut meter = cpu.meter();
+            let begun_ns = thread_cpu_ns().unwrap();
+            compute(begun_ns, ns);
+            let least_ns = thread_cpu_ns().unwrap() - begun_ns;
+            meter.read();
+            (least_ns, thread_cpu_ns().unwrap() - before_ns)
+        };
+        assert_eq!(cpu.total_ns(), 0);
+        let first = metered(2_000_000);
+        assert!((first.0..=first.1).contains(&cpu.total_ns()), "{first:?}");
+        let second = std::thread::scope(|scope| scope.spawn(|| metered(1_000_000)).join().unwrap());
+        let both = first.0 + second.0..=first.1 + second.1;
+        assert!(both.contains(&cpu.total_ns()), "{both:?}");
+    }
+
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn the_clock_of_a_thread_is_read_now_and_then_and_only_where_the_degree_is_adaptive() {
+        let cpu = CpuTime::new(ADAPTIVE);
+        let mut meter = cpu.meter();
+        meter.tick(READ_EVERY_NS - 1);
+        assert_eq!(cpu.total_ns(), 0);
+        let begun_ns = thread_cpu_ns().unwrap();
+        compute(begun_ns, 10_000);
+        meter.tick(READ_EVERY_NS);
+        let total_ns = cpu.total_ns();
+        assert!(total_ns >= 10_000);
+        compute(begun_ns, 20_000);
+        meter.tick(2 * READ_EVERY_NS - 1);
+        assert_eq!(cpu.total_ns(), total_ns);
+        meter.tick(2 * READ_EVERY_NS);
+        assert!(cpu.total_ns() > total_ns);
+
+        let unwanted = CpuTime::new(Degree::Fixed(NonZeroUsize::MIN));
+        let mut meter = unwanted.meter();
+        meter.tick(READ_EVERY_NS);
+        meter.read();
+        assert_eq!(unwanted.total_ns(), 0);
+    }
+}

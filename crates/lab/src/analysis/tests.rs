@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Metric as Measured, RunRecord, Sample, Separated};
+use threadgauge_results::{Lack, Metric as Measured, Need, RunRecord, Sample, Separated};
 
 use super::*;
 use crate::experiment::Experiment;
@@ -47,7 +47,7 @@ static TOY: Experiment = Experiment {
         budget: Duration::ZERO,
     },
     run: |_, _| unreachable!("the run is stored"),
-    read: |_| Answer {
+    read: |view| Answer {
         claims: vec![
             (AT_LEAST, ratio(1).into()),
             (BETWEEN, ratio(2).into()),
@@ -55,6 +55,10 @@ static TOY: Experiment = Experiment {
         ],
         comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
         rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
+        costs: [0, 1, 3]
+            .iter()
+            .filter_map(|&n| view.cost(("make", "thread"), "by hand", &TIME.of(case(n)), "ns"))
+            .collect(),
         ..Answer::default()
     },
 };
@@ -71,6 +75,11 @@ struct Run {
 
 impl Run {
     fn new(profile: Profile) -> Self {
+        Self::started(profile, &[])
+    }
+
+    /// Of a command with these options.
+    fn started(profile: Profile, options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let record = RunRecord {
             id: "toy".to_owned(),
@@ -81,7 +90,7 @@ impl Run {
             rounds: None,
             cpus: vec![0, 1],
             handicap_percent: 0,
-            options: Vec::new(),
+            options: options.iter().map(ToString::to_string).collect(),
             in_turns_with: None,
         };
         let cases = [0, 1, 2, 4].map(|n| StoredCase {
@@ -455,4 +464,102 @@ fn disturbed_rounds_of_cells_disturbed_alike_err_at_an_edge_in_at_most_five_per_
         );
         assert!(documented.contains(&row), "docs/method.md must have: {row}");
     }
+}
+
+#[test]
+fn what_something_costs_is_its_estimate_where_it_was_measured() {
+    let mut run = Run::new(Profile::Standard);
+    run.measure(1..=7, &[0, 1, 2], |n, round| {
+        (100.0 * (1.0 + n as f64) * noise(n, round), 0.0)
+    });
+    let costs = run.result().costs;
+    // Case 3 is not in the plan.
+    assert_eq!(costs.len(), 2);
+    for (cost, ns) in costs.iter().zip([100.0, 200.0]) {
+        assert_eq!((cost.what.as_str(), cost.kind.as_str()), ("make", "thread"));
+        assert!((cost.value / ns - 1.0).abs() < 0.05, "{cost:?}");
+        assert!(cost.ci95.is_some());
+    }
+}
+
+#[test]
+fn who_interrupted_a_load_cannot_go_on_with_it_and_who_interrupted_a_run_can() {
+    let warned = |options: &[&str]| {
+        let mut run = Run::started(Profile::Standard, options);
+        run.measure(1..=2, &[0, 1, 2, 4], |_, _| (100.0, 0.0));
+        analyse(CATALOGUE, &run.store).unwrap().warnings.remove(0)
+    };
+    let load = "The load was interrupted; what is here is until then.";
+    assert_eq!(warned(&["load nats://localhost"]), load);
+    for options in [&["toy"][..], &[], &["toy", "load "]] {
+        let says = warned(options);
+        assert!(
+            says.contains("`threadgauge run --resume` goes on with it"),
+            "{says}"
+        );
+    }
+}
+
+#[test]
+fn the_last_full_round_is_the_last_in_which_all_that_go_on_were_tried() {
+    let plan = |skipped: &[u64]| StoredExperiment {
+        id: "toy".to_owned(),
+        reference: None,
+        stopped_because: None,
+        cases: [0, 1, 2]
+            .map(|n| StoredCase {
+                id: case(n).case_id("toy"),
+                params: case(n),
+                estimate_ms: 1,
+                skip: skipped
+                    .contains(&n)
+                    .then(|| Lack::new(Need::Profile, "another has it")),
+            })
+            .to_vec(),
+    };
+    let sample = |n: u64, round, status| StoredSample {
+        experiment: "toy".to_owned(),
+        case: case(n).case_id("toy"),
+        round,
+        copy: 0,
+        nth_try: 0,
+        attempt: 0,
+        gated: false,
+        started: String::new(),
+        wall_ns: 1,
+        sample: Sample::without_figures(status, ""),
+    };
+    let ok = |n, round| sample(n, round, Status::Ok);
+    let failed = |n, round| sample(n, round, Status::Failed);
+    let round = |round| [0, 1, 2].map(|n| ok(n, round)).to_vec();
+    let last = |samples: &[Vec<StoredSample>]| last_full_round(&plan(&[]), &samples.concat());
+    assert_eq!(last(&[]), 0);
+    // Of the first round all that can run are wanted.
+    assert_eq!(last(&[vec![ok(0, 1), ok(2, 1)]]), 0);
+    assert_eq!(last(&[round(1)]), 1);
+    let samples = [ok(0, 1), ok(2, 1)];
+    assert_eq!(last_full_round(&plan(&[1]), &samples), 1);
+    assert_eq!(last_full_round(&plan(&[1, 2]), &samples[..1]), 1);
+    // Of a later one those of the round before.
+    assert_eq!(last(&[round(1), round(2)]), 2);
+    assert_eq!(last(&[round(1), vec![ok(0, 2), ok(1, 2)]]), 1);
+    let fewer = [ok(0, 2), ok(1, 2)].to_vec();
+    assert_eq!(last(&[round(1), fewer.clone(), vec![ok(0, 3), ok(1, 3)]]), 3);
+    assert_eq!(last(&[round(1), fewer.clone(), vec![ok(0, 3), ok(2, 3)]]), 2);
+    // One that failed does not go on; one that failed while it was disturbed does.
+    assert_eq!(last(&[vec![ok(0, 1), ok(1, 1), failed(2, 1)], fewer.clone()]), 2);
+    let disturbed = StoredSample {
+        gated: true,
+        ..failed(2, 1)
+    };
+    assert_eq!(last(&[vec![ok(0, 1), ok(1, 1), disturbed], fewer.clone()]), 1);
+    // The second copy of the reference is no try of a case.
+    let copy = StoredSample { copy: 1, ..ok(2, 2) };
+    assert_eq!(last(&[round(1), fewer.clone(), vec![copy]]), 1);
+    // What has ended has no other.
+    let ended = StoredExperiment {
+        stopped_because: Some("rounds".to_owned()),
+        ..plan(&[])
+    };
+    assert_eq!(last_full_round(&ended, &[round(1), fewer].concat()), 2);
 }

@@ -74,3 +74,28 @@ impl Machine for ThisMachine {
         self.launcher.interrupts()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn it_waits_until_then_and_no_longer_than_the_user_does() {
+        let (mut user, ours) = UnixStream::pair().unwrap();
+        let interrupts = Interrupts::new(ours).unwrap();
+        let launcher = Launcher::new("/nowhere", [""; 0], interrupts).unwrap();
+        let mut machine = ThisMachine::new(launcher).unwrap();
+        let before = machine.now();
+        machine.wait_until(before);
+        let then = before + Duration::from_millis(120);
+        machine.wait_until(then);
+        assert!(machine.now() >= then);
+        user.write_all(b"!").unwrap();
+        let long = Duration::from_secs(3_600);
+        machine.wait_until(then + long);
+        assert!(machine.now() < then + long, "the user has asked to stop");
+    }
+}
