@@ -431,7 +431,8 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             return Ok(false);
         }
         self.counters.sends.add(1);
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let is_last = self.connection.ending().is_some() && self.connection.is_answered();
+        let flags = SendFlags::DONTWAIT | closing::send_flags(is_last);
         let sent = net::send(self.socket, outbox.waiting(), flags);
         if let Ok(count) = sent {
             outbox.sent(count);

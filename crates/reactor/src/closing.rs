@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::Buffer;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown, sockopt};
 
 use crate::connection::Connection;
 use crate::counters::{CloseReason, Counters};
@@ -166,6 +166,16 @@ impl LingeringSockets {
         for (socket, _) in self.0.drain(..) {
             discard(socket, counters);
         }
+    }
+}
+
+/// The flags to send by. Behind what `is_last` the end follows at once, so that the kernel can send both as one
+/// segment, which costs less than a segment for each on either side.
+#[inline]
+pub(crate) fn send_flags(is_last: bool) -> SendFlags {
+    match is_last {
+        true => SendFlags::NOSIGNAL | SendFlags::MORE,
+        false => SendFlags::NOSIGNAL,
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags};
+use rustix::net::{self, RecvFlags};
 
 use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
@@ -346,9 +346,10 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         if write.blocked || write.outbox.is_empty() || output.is_closed || output.withheld {
             return;
         }
+        let flags = closing::send_flags(write.finish);
         let sent = loop {
             context.counters.sends.add(1);
-            match net::send(&peer.socket, write.outbox.waiting(), SendFlags::NOSIGNAL) {
+            match net::send(&peer.socket, write.outbox.waiting(), flags) {
                 Err(Errno::INTR) => {}
                 sent => break sent,
             }

@@ -11,9 +11,10 @@ use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 use super::interest::{Interest, Token};
 use super::moves::Held;
 use super::moving::watch_socket;
-use super::peer::{Finish, HeldUpBy};
+use super::peer::{Finish, HeldUpBy, WriteHalf};
 use super::serving_loop::{Loop, ServingLoop};
 use super::tasks::{Batch, Task};
+use crate::closing;
 use crate::counters::CloseReason;
 use crate::id::ConnectionId;
 use crate::multicast::Parts;
@@ -302,7 +303,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             slots.iter().filter_map(|&slot| {
                 let peer = self.peers.look_at(slot)?;
                 let write = peer.write.as_ref().filter(|write| write.can_send())?;
-                if write.outbox.is_scattered() {
+                if !goes_together(write) {
                     return None;
                 }
                 Some((slot, peer.link.socket.as_fd(), write.outbox.waiting()))
@@ -315,7 +316,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         for &slot in slots {
             let write = self.peers.look_at(slot).and_then(|peer| peer.write.as_ref());
             // A call for each, which is little beside what it sends.
-            if write.is_some_and(|write| write.outbox.is_scattered()) {
+            if write.is_some_and(|write| !goes_together(write)) {
                 self.send(slot);
             }
         }
@@ -327,9 +328,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         while let Some(peer) = self.peers.look_at(slot)
             && let Some(write) = peer.write.as_ref().filter(|write| write.can_send())
         {
+            let flags = closing::send_flags(write.finish);
             let (offered, sent) = loop {
                 self.counters.sends.add(1);
-                match send_once(&peer.link.socket, &write.outbox) {
+                match send_once(&peer.link.socket, &write.outbox, flags) {
                     (_, Err(Errno::INTR)) => {}
                     sent => break sent,
                 }
@@ -474,9 +476,13 @@ fn shared_tail(receivers: usize, parts: &Parts<'_>) -> Option<Arc<[u8]>> {
     (receivers > 1 && parts.tail.len() >= MUCH_TO_COPY).then(|| parts.tail.into())
 }
 
+/// Whether what waits is one piece, and more may be sent behind it.
+fn goes_together(write: &WriteHalf) -> bool {
+    !(write.outbox.is_scattered() || write.finish)
+}
+
 /// Offers a socket what waits, or as much of it as one call can: how much that was, and how much it took.
-fn send_once(socket: &OwnedFd, outbox: &Outbox) -> (usize, Result<usize, Errno>) {
-    let flags = SendFlags::NOSIGNAL;
+fn send_once(socket: &OwnedFd, outbox: &Outbox, flags: SendFlags) -> (usize, Result<usize, Errno>) {
     if !outbox.is_scattered() {
         let waiting = outbox.waiting();
         return (waiting.len(), net::send(socket, waiting, flags));
