@@ -28,25 +28,6 @@ use imports::{Crate, File, Imports};
 const EXPERIMENTS: &str = "crates/experiments/src";
 /// What lies beside them and is none.
 const NO_EXPERIMENT: [&str; 6] = ["catalogue", "channels", "guests", "lib", "servers", "sys"];
-/// What newer experiments alone share, and the list that has a line for each: neither an experiment nor a part of the
-/// laboratory that the limit was set for.
-const SHARED_BY_NEWER: [&str; 4] = [
-    "crates/experiments/src/catalogue",
-    "crates/experiments/src/channels",
-    "crates/experiments/src/servers",
-    "crates/lab/src/server",
-];
-/// The experiments for which the laboratory's limit was set. What came later is newer, and has limits of its own.
-const FIRST_EXPERIMENTS: [&str; 8] = [
-    "calibration",
-    "create",
-    "foreground",
-    "null",
-    "oversubscription",
-    "print",
-    "probes",
-    "turnaround",
-];
 /// The crates that may have no circle.
 const WITHOUT_CIRCLES: [&str; 5] = ["experiments", "lab", "report", "results", "threadgauge"];
 
@@ -122,22 +103,10 @@ fn sizes(crates: &[(String, Crate)]) -> String {
     }
     let all: Vec<&File> = crates.iter().flat_map(|(_, whole)| &whole.files).collect();
     out.push_str(&row("all", &all));
-    out.push_str(&row("lab and the first experiments", &laboratory(crates)));
 
-    for (kind, experiments) in ["first experiment", "newer experiment"]
-        .into_iter()
-        .zip(first_and_newer(crates))
-        .filter(|(_, experiments)| !experiments.is_empty())
-    {
-        out.push_str(&format!(
-            "\n| {kind} | lines | files | largest file | its lines |\n"
-        ));
-        out.push_str("|---|---:|---:|---|---:|\n");
-        for (name, files) in &experiments {
-            out.push_str(&row(name, files));
-        }
-        let all: Vec<&File> = experiments.into_iter().flat_map(|(_, files)| files).collect();
-        out.push_str(&row("all", &all));
+    out.push_str("\n| experiment | lines | files | largest file | its lines |\n|---|---:|---:|---|---:|\n");
+    for (name, files) in &experiments(crates) {
+        out.push_str(&row(name, files));
     }
     out
 }
@@ -167,38 +136,6 @@ fn experiments(crates: &[(String, Crate)]) -> Vec<Experiment<'_>> {
         }
     }
     experiments.into_iter().collect()
-}
-
-/// Those for which the laboratory's limit was set, and the newer ones.
-fn first_and_newer(crates: &[(String, Crate)]) -> [Vec<Experiment<'_>>; 2] {
-    let (first, newer) = experiments(crates)
-        .into_iter()
-        .partition(|(name, _)| is_first(name));
-    [first, newer]
-}
-
-fn is_first(experiment: &str) -> bool {
-    FIRST_EXPERIMENTS.contains(&experiment)
-}
-
-/// What the laboratory's limit counts: `lab`, what experiments share, and the first experiments.
-fn laboratory(crates: &[(String, Crate)]) -> Vec<&File> {
-    let counted = crates
-        .iter()
-        .filter(|(name, _)| ["lab", "experiments"].contains(&name.as_str()));
-    let files = counted.flat_map(|(_, whole)| &whole.files);
-    files
-        .filter(|file| match name_inside(&file.path) {
-            _ if is_shared_by_newer(&file.path) => false,
-            Some(name) => NO_EXPERIMENT.contains(&name.as_str()) || is_first(&name),
-            None => true,
-        })
-        .collect()
-}
-
-fn is_shared_by_newer(path: &Path) -> bool {
-    let mut shared = SHARED_BY_NEWER.iter();
-    shared.any(|shared| path.starts_with(shared) || path == Path::new(shared).with_extension("rs"))
 }
 
 /// The experiment that a file belongs to.

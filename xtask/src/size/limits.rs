@@ -3,25 +3,18 @@
 //! A circle is undone by moving what its files share into a file of its own, which both import. A limit on lines is met
 //! by saying once what is said several times, not by longer lines.
 //!
-//! The limit on the laboratory holds for `lab`, what experiments share, and the experiments for which it was set. A
-//! newer experiment is bounded by itself: by its largest file, and all of them by their median. What it alone uses lies
-//! in its own file or folder.
+//! An experiment is bounded by itself: by its largest file, and by all of them together. What several use is no part of
+//! it. Crates have no limit: more experiments are more lines.
 
 use anyhow::{Result, bail};
 
 use super::imports::Crate;
-use super::{CHORES, File, WITHOUT_CIRCLES, circles_of, experiments, first_and_newer, laboratory};
+use super::{File, WITHOUT_CIRCLES, circles_of, experiments};
 
-/// What `lab`, what experiments share and the first experiments may have together.
-const MOST_LINES: usize = 10_000;
-/// Each newer experiment has a line in `lib.rs`, which the limit does not count.
-const LINES_IN_LISTS: usize = 1;
 /// What a file of an experiment may have.
 const MOST_LINES_OF_A_FILE: usize = 700;
-/// What the median newer experiment may have.
-const MOST_LINES_OF_THE_MEDIAN: usize = 500;
-/// What the chores may have: what measures is an experiment, or lies in `benches`.
-const MOST_LINES_OF_CHORES: usize = 3_300;
+/// What an experiment may have in all its files.
+const MOST_LINES_OF_AN_EXPERIMENT: usize = 2_500;
 
 /// Fails naming every circle and everything that is too long.
 pub fn check(crates: &[(String, Crate)]) -> Result<()> {
@@ -33,9 +26,8 @@ pub fn check(crates: &[(String, Crate)]) -> Result<()> {
         );
     }
     eprintln!(
-        "no circle of files in {}; lab and the first experiments have at most {MOST_LINES} lines of code, a file of an \
-         experiment {MOST_LINES_OF_A_FILE}, the median newer experiment {MOST_LINES_OF_THE_MEDIAN}, {CHORES} \
-         {MOST_LINES_OF_CHORES}",
+        "no circle of files in {}; an experiment has at most {MOST_LINES_OF_AN_EXPERIMENT} lines of code, a file of one \
+         {MOST_LINES_OF_A_FILE}",
         WITHOUT_CIRCLES.join(", ")
     );
     Ok(())
@@ -49,49 +41,24 @@ fn faults(crates: &[(String, Crate)]) -> Vec<String> {
             None => faults.push(format!("there is no crate {wanted}, which may have no circle")),
         }
     }
-    for file in experiments(crates).into_iter().flat_map(|(_, files)| files) {
-        if file.lines > MOST_LINES_OF_A_FILE {
-            let path = file.path.display();
-            faults.push(format!(
-                "{path} has {} lines of code; a file of an experiment has at most {MOST_LINES_OF_A_FILE}",
+    for (name, files) in experiments(crates) {
+        let long = files.iter().filter(|file| file.lines > MOST_LINES_OF_A_FILE);
+        faults.extend(long.map(|file| {
+            format!(
+                "{} has {} lines of code; a file of an experiment has at most {MOST_LINES_OF_A_FILE}",
+                file.path.display(),
                 file.lines
-            ));
-        }
-    }
-    let [_, newer] = first_and_newer(crates);
-    let lines = lines_of(&laboratory(crates)).saturating_sub(LINES_IN_LISTS * newer.len());
-    if lines > MOST_LINES {
-        faults.push(format!(
-            "lab, what experiments share and the first experiments have {lines} lines of code, and together at most \
-             {MOST_LINES}; what one newer experiment alone uses belongs in its own file or folder"
-        ));
-    }
-    let median = median(newer.iter().map(|(_, files)| lines_of(files)).collect());
-    if median > MOST_LINES_OF_THE_MEDIAN {
-        faults.push(format!(
-            "the median newer experiment has {median} lines of code; it has at most {MOST_LINES_OF_THE_MEDIAN}"
-        ));
-    }
-    for (_, chores) in crates.iter().filter(|(name, _)| name == CHORES) {
-        let lines = lines_of(&chores.files.iter().collect::<Vec<_>>());
-        if lines > MOST_LINES_OF_CHORES {
+            )
+        }));
+        let lines: usize = files.iter().map(|file| file.lines).sum();
+        if lines > MOST_LINES_OF_AN_EXPERIMENT {
             faults.push(format!(
-                "{CHORES} has {lines} lines of code, and at most {MOST_LINES_OF_CHORES}: what measures is an experiment, \
-                 or lies in benches"
+                "{name} has {lines} lines of code; an experiment has at most {MOST_LINES_OF_AN_EXPERIMENT}, and what \
+                 several use belongs beside it"
             ));
         }
     }
     faults
-}
-
-fn lines_of(files: &[&File]) -> usize {
-    files.iter().map(|file| file.lines).sum()
-}
-
-/// Of an even number the larger of the two in the middle; 0 of none.
-fn median(mut lines: Vec<usize>) -> usize {
-    lines.sort_unstable();
-    lines.get(lines.len() / 2).copied().unwrap_or(0)
 }
 
 /// Each circle, with a path for each import in it.
@@ -114,8 +81,6 @@ fn circles(whole: &Crate) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::imports::tests::read;
     use super::*;
 
@@ -160,105 +125,43 @@ mod tests {
         assert_eq!(faults(&crates).len(), 1);
     }
 
-    /// The checked crates, with so many lines in `lab`, in an experiment's files, and in what experiments share.
-    fn with_lines(lab: usize, of_experiments: &[(&str, usize)], shared: usize) -> Vec<(String, Crate)> {
+    /// The checked crates, with so many lines in an experiment's files.
+    fn with_lines(of_files: &[(&str, usize)]) -> Vec<(String, Crate)> {
         let mut crates = crates("", &[]);
-        let file = |path: &str, lines| File {
-            path: path.into(),
-            lines,
+        let file = |(path, lines): &(&str, usize)| File {
+            path: format!("crates/experiments/src/{path}").into(),
+            lines: *lines,
         };
-        for (name, whole) in &mut crates {
-            whole.files = match name.as_str() {
-                "lab" => vec![file("crates/lab/src/lib.rs", lab)],
-                "experiments" => vec![file("crates/experiments/src/lib.rs", shared)],
-                _ => vec![],
-            };
-            if name == "experiments" {
-                let of =
-                    |(path, lines): &(&str, usize)| file(&format!("crates/experiments/src/{path}"), *lines);
-                whole.files.extend(of_experiments.iter().map(of));
-            }
-        }
+        let experiments = crates.iter_mut().find(|(name, _)| name == "experiments");
+        let (_, experiments) = experiments.expect("it is checked");
+        experiments.files = of_files.iter().map(file).collect();
         crates
     }
 
-    fn assert_one_fault(crates: &[(String, Crate)], part: &str) {
-        let found = faults(crates);
+    fn assert_one_fault(files: &[(&str, usize)], part: &str) {
+        let found = faults(&with_lines(files));
         assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
     }
 
     #[test]
-    fn the_laboratory_is_lab_what_experiments_share_and_the_first_experiments() {
-        let first = [("create/mod.rs", 700), ("create/grid.rs", 600), ("null.rs", 200)];
-        assert_eq!(faults(&with_lines(8_000, &first, 500)), [""; 0]);
-        assert_one_fault(&with_lines(8_001, &first, 500), "10001 lines");
-        assert_one_fault(&with_lines(8_000, &first, 501), "10001 lines");
-        // Of a newer one only the line in the list is there, and is not counted.
-        let newer = [("create/mod.rs", 700), ("ring.rs", 400), ("ring/sys.rs", 99)];
-        assert_eq!(faults(&with_lines(9_000, &newer, 301)), [""; 0]);
-        assert_one_fault(&with_lines(9_000, &newer, 302), "10001 lines");
-        // Nor what newer ones alone share.
-        let shared = [
-            ("create/mod.rs", 700),
-            ("channels.rs", 400),
-            ("servers/mod.rs", 99),
-        ];
-        assert_eq!(faults(&with_lines(9_000, &shared, 300)), [""; 0]);
-        let mut with_server = with_lines(9_000, &shared, 300);
-        for path in ["server.rs", "server_of_its_own.rs"] {
-            let lab = with_server.iter_mut().find(|(name, _)| name == "lab").unwrap();
-            lab.1.files.push(File {
-                path: Path::new("crates/lab/src").join(path),
-                lines: 1,
-            });
-        }
-        assert_one_fault(&with_server, "10001 lines");
+    fn a_file_of_an_experiment_has_at_most_700_lines() {
+        let with = |lines| [("wake.rs", 10), ("ring/mod.rs", lines), ("lib.rs", 900)];
+        assert_eq!(faults(&with_lines(&with(700))), [""; 0]);
+        assert_one_fault(&with(701), "ring/mod.rs has 701");
     }
 
     #[test]
-    fn chores_have_at_most_3200_lines() {
+    fn an_experiment_has_at_most_2500_lines_in_all_its_files() {
         let with = |lines| {
-            let mut crates = crates("", &[]);
-            let mut chores = read(&[("lib.rs", "")]).0;
-            chores.files[0].lines = lines;
-            crates.push((CHORES.to_owned(), chores));
-            crates
-        };
-        assert_eq!(faults(&with(3_200)), [""; 0]);
-        assert_one_fault(&with(3_201), "xtask has 3201");
-    }
-
-    #[test]
-    fn a_file_of_any_experiment_has_at_most_700_lines() {
-        assert_eq!(faults(&with_lines(0, &[("create/mod.rs", 700)], 0)), [""; 0]);
-        let newer = |lines| [("wake.rs", 10), ("ring.rs", 20), ("handover.rs", lines)];
-        assert_eq!(faults(&with_lines(0, &newer(700), 900)), [""; 0]);
-        assert_one_fault(&with_lines(0, &newer(701), 900), "handover.rs has 701");
-        assert_one_fault(
-            &with_lines(0, &[("create/mod.rs", 701)], 0),
-            "create/mod.rs has 701",
-        );
-    }
-
-    #[test]
-    fn the_median_newer_experiment_has_at_most_500_lines_in_all_its_files() {
-        // The first experiments are left out.
-        let with = |wake| {
             [
-                ("create/mod.rs", 10),
-                ("null.rs", 10),
-                ("ring.rs", 300),
-                ("ring/sys.rs", 300),
-                ("wake.rs", wake),
-                ("limits.rs", 10),
+                ("ring/mod.rs", 700),
+                ("ring/read.rs", 700),
+                ("ring/sys.rs", 700),
+                ("ring/grid.rs", lines),
+                ("wake.rs", 700),
             ]
         };
-        assert_eq!(faults(&with_lines(0, &with(500), 0)), [""; 0]);
-        assert_one_fault(
-            &with_lines(0, &with(501), 0),
-            "the median newer experiment has 501",
-        );
-        let of_two = [("wake.rs", 501), ("limits.rs", 10)];
-        assert_one_fault(&with_lines(0, &of_two, 0), "the median newer experiment has 501");
+        assert_eq!(faults(&with_lines(&with(400))), [""; 0]);
+        assert_one_fault(&with(401), "ring has 2501");
     }
 }
