@@ -9,7 +9,7 @@
 use anyhow::{Result, bail};
 
 use super::imports::Crate;
-use super::{File, WITHOUT_CIRCLES, circles_of, experiments};
+use super::{WITHOUT_CIRCLES, circles_of, experiments};
 
 /// What a file of an experiment may have.
 const MOST_LINES_OF_A_FILE: usize = 700;
@@ -81,6 +81,7 @@ fn circles(whole: &Crate) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::File;
     use super::super::imports::tests::read;
     use super::*;
 
