@@ -409,7 +409,7 @@ impl ClientPool {
                 .copied()
                 .unwrap_or_else(|| self.events[i - left.len()]);
             let (connection, begun) = named(event.data);
-            if self.begun[connection] != begun || self.streams[connection].is_none() {
+            if self.begun[connection] != begun {
                 continue;
             }
             if self.received_bytes - begun_bytes >= MOST_TURN_BYTES {
@@ -516,7 +516,7 @@ impl ClientPool {
                     return Ok(Look::Over(Some(endless())));
                 }
             }
-            if received < BUFFER_BYTES && !ended {
+            if received < self.buffer.len() && !ended {
                 return Ok(Look::All);
             }
         }

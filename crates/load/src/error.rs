@@ -153,3 +153,25 @@ fn advice(source: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_of_what_went_wrong() {
+        for (errno, says) in [
+            (Errno::CONNREFUSED, "is the server started"),
+            (Errno::MFILE, "raise the limit on open files"),
+            (Errno::NFILE, "raise the limit on open files"),
+            (Errno::ADDRNOTAVAIL, "no local port is left"),
+        ] {
+            let advice = advice(&errno.into());
+            assert!(advice.contains(says), "{advice}");
+        }
+        let timed_out = advice(&io::ErrorKind::TimedOut.into());
+        assert!(timed_out.ends_with("or give it more time"), "{timed_out}");
+        assert_eq!(advice(&io::Error::other("something")), "");
+        assert_eq!(advice(&Errno::PIPE.into()), "");
+    }
+}

@@ -133,3 +133,26 @@ pub(crate) mod conformance {
         whole
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_name_and_says_whether_a_connection_has_one_request_alone() {
+        fn told(exchange: &impl Exchange) -> (&'static str, bool) {
+            (exchange.name(), exchange.is_single())
+        }
+        let get = HttpRequest::get("here", "/");
+        let close = HttpRequest {
+            close: true,
+            ..get.clone()
+        };
+        assert_eq!(told(&Http::new(&get)), ("http", false));
+        assert_eq!(told(&Http::new(&close)), ("http", true));
+        assert_eq!(told(&Echo::new(1)), ("echo", false));
+        assert_eq!(told(&Bytes::new(1)), ("bytes", true));
+        assert_eq!(told(&Bytes::kept(1)), ("bytes", false));
+        assert_eq!(told(&Numbered::new(10, 1, 1)), ("numbered", false));
+    }
+}

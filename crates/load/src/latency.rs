@@ -161,6 +161,14 @@ mod tests {
     }
 
     #[test]
+    fn spans_have_how_many_lie_up_to_each_bound_and_beyond() {
+        let latency = of([5, 10, 11, 20, 20, 500, 2 * MOST_NS, 3 * MOST_NS]);
+        assert_eq!(latency.spans(&[10, 20, 400]), [2, 3, 0, 3]);
+        assert_eq!(latency.spans(&[]), [8]);
+        assert_eq!(of([]).spans(&[10]), [0, 0]);
+    }
+
+    #[test]
     fn the_mean_of_none_is_none_and_what_overflows_is_in_it() {
         assert_eq!(of([]).mean_ns(), None);
         assert_eq!(of([1_000, 1_500]).mean_ns(), Some(1_250.0));

@@ -126,7 +126,7 @@ impl<E: Exchange> Paced<E> {
         let start_ns = recorder.start_ns();
         let end_ns = start_ns + ramp.total().as_nanos() as u64;
         let mut due: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients.len())
-            .map(|connection| Reverse((start_ns + connection as u64 * APART_NS, connection)))
+            .map(|connection| Reverse((first_look_ns(start_ns, connection), connection)))
             .collect();
         loop {
             let mut now_ns = monotonic_ns();
@@ -421,6 +421,11 @@ impl<E: Exchange> Paced<E> {
             _ => PAUSE_NS,
         }
     }
+}
+
+/// They begin one after another.
+fn first_look_ns(start_ns: u64, connection: usize) -> u64 {
+    start_ns + connection as u64 * APART_NS
 }
 
 impl<R: Default> Client<R> {

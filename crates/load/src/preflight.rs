@@ -266,6 +266,8 @@ mod tests {
         assert_eq!(said(&needs(28_232), &supply).0, Severity::Note);
         let (_, says) = said(&needs(70_000), &supply);
         assert!(says.contains("at several"), "no setting gives more ports: {says}");
+        assert!(!more_ports(64_512).contains("at several"));
+        assert!(more_ports(64_513).starts_with("there are at most 64512 to one address: "));
     }
 
     #[test]

@@ -204,6 +204,9 @@ mod tests {
         );
         let judged = |slo: &str| record(None, 10, 851).invalid_because(Some(&slo.parse().unwrap()));
         assert_eq!(judged("errors<1%"), []);
+        let doubt = record(None, 10, 851).doubt(None);
+        assert!(doubt.is_some_and(|doubt| doubt.starts_with("the generator used over 85 % of its CPU, so")));
+        assert_eq!(record(None, 10, 850).doubt(None), None);
         assert_eq!(judged("errors<1%,p99<5ms"), [InvalidRun::Busy]);
         assert_eq!(judged("mean<5ms"), [InvalidRun::Busy]);
         assert_eq!(record(None, 0, 0).invalid_because(None), [InvalidRun::Silent]);

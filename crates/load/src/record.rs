@@ -742,6 +742,90 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_added_up_in_the_run_and_in_each_second() {
+        let mut watch = ();
+        let mut recorder = held_for_a_second(None, &mut watch);
+        recorder.sends(0, 10, 1);
+        recorder.sends(0, 5, 1);
+        recorder.receives(20);
+        recorder.receives(3);
+        recorder.advance(SECOND_NS);
+        recorder.sends(SECOND_NS, 1, 1);
+        recorder.receives(1);
+        let record = recorder.end(SECOND_NS + 1, 0);
+        assert_eq!((record.bytes_out, record.bytes_in), (16, 24));
+        let series: Vec<_> = record.series.iter().map(|s| (s.bytes_out, s.bytes_in)).collect();
+        assert_eq!(series, [(15, 23), (1, 1)]);
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_in_no_figure_of_time() {
+        let mut watch = ();
+        let begun_ns = monotonic_ns();
+        let mut recorder = Recorder::begin(Ramp::hold(Duration::from_secs(1)), None, &mut watch);
+        recorder.ends();
+        let ended_ns = monotonic_ns();
+        while monotonic_ns() < ended_ns + 50 * MS {
+            std::hint::spin_loop();
+        }
+        let record = recorder.finish();
+        assert!(
+            record.elapsed <= Duration::from_nanos(ended_ns - begun_ns),
+            "{record:?}"
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_second_in_which_nothing_happened_is_none() {
+        let seconds = |ends_ms: u64, answered_ms: u64| {
+            let mut watch = ();
+            let mut recorder = held_for_a_second(None, &mut watch);
+            recorder.sends(0, 1, 1);
+            recorder.advance(answered_ms * MS);
+            recorder.answers(0, 0, answered_ms * MS, 1);
+            recorder.end(ends_ms * MS, 0).series.len()
+        };
+        assert_eq!(
+            (seconds(900, 10), seconds(1_500, 10), seconds(1_500, 1_400)),
+            (1, 1, 2)
+        );
+    }
+
+    #[test]
+    fn failures_are_counted_by_kind_and_status_and_some_say_that_what_came_is_wrong() {
+        let mut failures = Failures::default();
+        [503, 404, 503]
+            .into_iter()
+            .for_each(|status| failures.status(status));
+        failures.count(Failure::Reset);
+        failures.quote(Failure::Reset, "the first");
+        failures.quote(Failure::Reset, "the second");
+        assert_eq!(failures.statuses().collect::<Vec<_>>(), [(404, 1), (503, 2)]);
+        let each: Vec<_> = failures.each().collect();
+        assert_eq!(each, [(Failure::Reset, 1), (Failure::Status, 3)]);
+        assert_eq!(
+            (failures.total(), failures.said(Failure::Reset)),
+            (4, Some("the first"))
+        );
+        let mut both = failures.clone();
+        both.merge(&failures);
+        assert_eq!((both.total(), both.of(Failure::Status)), (8, 6));
+        assert_eq!(both.statuses().collect::<Vec<_>>(), [(404, 2), (503, 4)]);
+        let wrong = Failure::ALL.into_iter().filter(|kind| kind.is_wrong().is_some());
+        assert_eq!(
+            wrong.collect::<Vec<_>>(),
+            [
+                Failure::Garbage,
+                Failure::Unasked,
+                Failure::Unread,
+                Failure::Changed
+            ]
+        );
+        let says: Vec<&str> = Failure::ALL.into_iter().filter_map(Failure::is_wrong).collect();
+        assert!(says.iter().all(|says| says.len() > 10), "{says:?}");
+    }
+
+    #[test]
     fn one_answer_has_no_rate_and_two_have_one_distance() {
         let rates = |count: u64, rate: Option<f64>| {
             let mut watch = ();
@@ -808,9 +892,10 @@ mod tests {
         let mut watch = ();
         let mut recorder = held_for_a_second(Some(1_000.0), &mut watch);
         recorder.finds_none_free(10 * MS, 10 * MS + MS / 2);
+        recorder.finds_none_free(15 * MS, 16 * MS);
         recorder.finds_none_free(20 * MS, 1_220 * MS);
         let record = recorder.end(1_220 * MS, 0);
-        assert_eq!((record.waited, record.lag.count()), (1, 2));
+        assert_eq!((record.waited, record.lag.count()), (1, 3));
         assert!(record.lag.most_ns().is_some_and(|most| most >= 1_200 * MS));
     }
 }

@@ -216,6 +216,15 @@ mod tests {
     }
 
     #[test]
+    fn how_many_answers_it_takes_is_told_by_the_rarest_quantile() {
+        let least = |slo: &str| slo.parse::<Slo>().unwrap().least_answers();
+        assert_eq!(
+            ["p50<1s", "p99<1s,p50<1s", "p99.9<1s", "mean<1s", "errors<1%"].map(least),
+            [20.0, 1_000.0, 10_000.0, 1.0, 1.0]
+        );
+    }
+
+    #[test]
     fn what_fails_at_once_is_no_fast_answer_and_nothing_may_fail_unless_that_is_said() {
         let mut record = run(112);
         record.unfinished = 3;

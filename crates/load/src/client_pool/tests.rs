@@ -1,6 +1,7 @@
 //! Connections against sockets of a test: what is kept, what comes again, and what a turn is bounded by.
 
 use std::io::{Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::Instant;
@@ -212,4 +213,40 @@ fn a_server_that_closes_is_named_by_its_connection() {
     drop(peers.remove(1));
     let heard = pool.hear(PATIENCE, |_, bytes| Ok(bytes.len()));
     assert!(matches!(heard, Err(LoadError::Closed(1))));
+}
+
+#[test]
+fn what_does_not_fit_into_the_buffer_is_read_on() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.buffer.truncate(16);
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    peer.write_all(&[7; 40]).unwrap();
+    let mut came = 0;
+    while came < 40 {
+        let told = pool.turn(PATIENCE, |_, told| {
+            let Told::Bytes(bytes) = told else {
+                panic!("{told:?}");
+            };
+            came += bytes.len();
+            Ok(bytes.len())
+        });
+        assert_eq!(told.unwrap(), 1, "only {came} bytes came");
+    }
+}
+
+#[test]
+fn of_one_that_was_ended_no_event_that_waited_is_told() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    pool.connect(at).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    peer.write_all(b"early").unwrap();
+    let mut event = [const { MaybeUninit::uninit() }; 1];
+    let (events, _) = epoll::wait(&pool.epoll, &mut event, None).unwrap();
+    pool.left.push(events[0]);
+    pool.end(0);
+    let told = pool.turn(Duration::ZERO, |_, told| panic!("{told:?}")).unwrap();
+    assert_eq!(told, 1, "the event itself is looked at");
 }

@@ -172,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn only_a_push_of_three_is_a_message() {
+        for head in ["*3", ">4", "*4"] {
+            let fourth = if head.ends_with('4') { "$1\r\nx\r\n" } else { "" };
+            let value = format!("{head}\r\n$7\r\nmessage\r\n$2\r\ng1\r\n$5\r\nhello\r\n{fourth}");
+            assert_eq!(
+                events(&Resp, [value.as_bytes()]).unwrap(),
+                [Owned::Noise],
+                "{value:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_complaint_is_an_error() {
         assert_eq!(
             Resp.next(b"-NOAUTH Authentication required.\r\n"),

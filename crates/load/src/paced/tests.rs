@@ -1,5 +1,6 @@
 //! Clients that take their time, against servers of a few lines.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -367,7 +368,7 @@ fn a_server_that_is_not_there_refuses_all_and_the_run_goes_on() {
     let at = serve(alphabet);
     // Nobody listens at this port any more.
     let gone = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
     };
     for (target, is_there) in [(at, true), (gone, false)] {
@@ -391,5 +392,45 @@ fn a_server_that_is_not_there_refuses_all_and_the_run_goes_on() {
             record.failures
         );
         assert!(record.interrupted);
+    }
+}
+
+#[test]
+fn clients_begin_one_after_another() {
+    assert_eq!(
+        [0, 1, 3].map(|connection| first_look_ns(7, connection)),
+        [7, 7 + APART_NS, 7 + 3 * APART_NS]
+    );
+}
+
+#[test]
+fn what_a_socket_does_not_take_waits_and_a_connection_that_fails_does_not() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let peer = listener.accept().unwrap().0;
+    let mut client = Client::<()> {
+        stream: Some(stream),
+        is_made: true,
+        request: vec![7; 64 << 20],
+        ..Client::default()
+    };
+    let mut progress = 0;
+    // Until the socket takes no more.
+    loop {
+        let sent = client.sent;
+        progress += 1;
+        client.send(usize::MAX, progress).unwrap();
+        if client.sent == sent {
+            break;
+        }
+    }
+    assert!(client.sent > 0 && client.sent < client.request.len());
+    assert_eq!(client.progress_ns, progress - 1, "nothing was sent at last");
+    // It has unread bytes, and so resets.
+    drop(peer);
+    let deadline = Instant::now() + PATIENCE;
+    while client.send(usize::MAX, 0).is_ok() {
+        assert!(Instant::now() < deadline, "its end goes unseen");
     }
 }

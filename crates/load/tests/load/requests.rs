@@ -372,6 +372,79 @@ fn while_connections_are_made_it_looks_at_whether_to_go_on() {
 }
 
 #[test]
+fn a_server_that_does_not_accept_is_given_up_after_the_timeout() {
+    let listener = accepts_nobody(1);
+    let plan = Clients {
+        timeout: Duration::from_millis(300),
+        ..clients(listener.local_addr().unwrap(), 20, 1)
+    };
+    // Asked every 50 ms: it would go on for a minute.
+    let mut asked = 0;
+    let ended = Requests::connect_while(Echo::new(1), plan, &mut || {
+        asked += 1;
+        asked < 1_200
+    });
+    let LoadError::Connects {
+        made, wanted, source, ..
+    } = ended.unwrap_err()
+    else {
+        panic!("it does not end by itself");
+    };
+    assert_eq!(source.kind(), std::io::ErrorKind::TimedOut);
+    assert!(made < wanted && wanted == 20, "{made} of {wanted}");
+}
+
+#[test]
+fn what_nobody_asked_for_is_heard_for_as_long_as_a_run_is_to_listen() {
+    let has_sent = Arc::new(AtomicUsize::new(0));
+    let sent = Arc::clone(&has_sent);
+    let at = server(move |mut client, _| {
+        let mut message = [0; 10];
+        while client.read_exact(&mut message).is_ok() {
+            client.write_all(&message).unwrap();
+            thread::sleep(SPAN);
+            client.write_all(b"more").unwrap();
+            sent.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    /// Two looks longer than until all of it was sent.
+    struct Looks {
+        has_sent: Arc<AtomicUsize>,
+        left: u32,
+    }
+    impl Watch for Looks {
+        fn goes_on(&mut self) -> bool {
+            if self.has_sent.load(Ordering::SeqCst) == 3 {
+                self.left = self.left.saturating_sub(1);
+            }
+            self.left > 0
+        }
+    }
+    let mut requests = Requests::connect(Echo::new(10), clients(at, 3, 1)).unwrap();
+    assert_eq!(requests.connections(), 3);
+    requests.listen_on(PATIENCE);
+    let mut looks = Looks { has_sent, left: 3 };
+    let record = requests
+        .run(open(10_000.0), Ramp::hold(PATIENCE), 3, &mut looks)
+        .unwrap();
+    assert_eq!(record.answered, 3);
+    assert_eq!(record.failures.of(Failure::Unasked), 3, "{:?}", record.failures);
+    // It ends by itself, after a look or two.
+    let quiet = server(|client, _| echo(&client, |_| {}));
+    let mut requests = Requests::connect(Echo::new(10), clients(quiet, 1, 1)).unwrap();
+    requests.listen_on(Duration::from_millis(1));
+    let mut looks = Looks {
+        has_sent: Arc::new(AtomicUsize::new(3)),
+        left: 400,
+    };
+    let record = requests
+        .run(open(10_000.0), Ramp::hold(PATIENCE), 1, &mut looks)
+        .unwrap();
+    assert_eq!(record.answered, 1);
+    assert!(looks.left > 0, "it listens on");
+}
+
+#[test]
 fn a_server_that_resets_closes_or_half_closes_is_counted_and_tried_again() {
     // Resets what has unread bytes.
     let resets = server(|client, nth| match nth {
@@ -401,6 +474,11 @@ fn a_server_that_resets_closes_or_half_closes_is_counted_and_tried_again() {
         );
         assert_eq!(record.answered, record.sent - failed);
         assert_eq!(record.connects, failed, "made anew");
+        assert_eq!(
+            record.failures.said(Failure::Reset).is_some(),
+            record.failures.of(Failure::Reset) > 0,
+            "what the kernel says of it is quoted"
+        );
         adds_up(&record);
     }
 }

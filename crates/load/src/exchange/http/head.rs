@@ -105,7 +105,7 @@ fn parse<T>(input: &[u8], of: impl Fn(&Response<'_, '_>) -> T) -> Result<Status<
     let mut usual = [EMPTY_HEADER; USUAL_HEADERS];
     match parse_into(input, &mut usual, &of) {
         Err(Error::TooManyHeaders) => {
-            let most = input.len().min(MOST_HEAD_BYTES) / LEAST_HEADER_BYTES + 1;
+            let most = input.len().min(MOST_HEAD_BYTES) / LEAST_HEADER_BYTES;
             match parse_into(input, &mut vec![EMPTY_HEADER; most], &of) {
                 // They are of a head with more bytes than it may have.
                 Err(Error::TooManyHeaders) => Ok(Status::Partial),
