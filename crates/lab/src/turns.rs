@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use threadgauge_machine::{Peer, usage_children, usage_self};
+use threadgauge_results::outside::clean;
 
 use crate::launch::{Interrupts, Waited};
 
@@ -119,6 +120,15 @@ impl Greeting {
             (Some(seed), _) | (_, Some(seed)) => Ok(seed),
             (None, None) => Ok(if opened { self.proposed } else { theirs.proposed }),
         }
+    }
+
+    /// With the words that are shown to the user [cleaned](clean): they are somebody else's.
+    fn cleaned(mut self) -> Self {
+        self.id = clean(&self.id);
+        for (case, _) in &mut self.plan {
+            *case = clean(case);
+        }
+        self
     }
 
     /// How the other run's plan differs, if it does.
@@ -252,7 +262,7 @@ impl Turns {
             },
             Err(e) => return Err(meeting(e)),
         };
-        let who = peer.to_string();
+        let who = clean(&peer.to_string());
         let unfit = |why| TurnsError::Unfit {
             at: at.to_owned(),
             who: who.clone(),
@@ -276,7 +286,7 @@ impl Turns {
             }
             _ => TurnsError::Stranger {
                 at: at.to_owned(),
-                why: why.to_string(),
+                why: clean(&why.to_string()),
             },
         };
         // One after the other: two long plans sent at once could fill the socket from both ends.
@@ -288,7 +298,7 @@ impl Turns {
             Waited::Late => return Err(unfit("says nothing; end it, or give both runs another path")),
             Waited::Interrupted => return Err(TurnsError::Interrupted),
         }
-        let theirs: Greeting = other.peer.hear().map_err(stranger)?;
+        let theirs = other.peer.hear::<Greeting>().map_err(stranger)?.cleaned();
         if !opened {
             other.peer.say(greeting).map_err(stranger)?;
         }
@@ -418,6 +428,8 @@ mod tests {
     use std::thread;
 
     use proptest::prelude::*;
+
+    use threadgauge_results::outside::steers;
 
     use super::*;
 
@@ -613,6 +625,21 @@ mod tests {
         for refused in refused {
             assert!(refused.to_string().contains("says nothing"), "{refused}");
             assert!(refused.to_string().contains(&own), "{refused}");
+        }
+    }
+
+    #[test]
+    fn no_word_of_the_other_steers_who_reads_it() {
+        const WORDS: &str = "\u{1b}[8mx\n::error::y";
+        let called = std::fs::read("/proc/self/comm").unwrap();
+        std::fs::write("/proc/self/comm", WORDS).unwrap();
+        let mut other = greeting(WORDS, None);
+        let [met, _] = meet_both(&greeting("a", None), &other).map(Result::unwrap);
+        std::fs::write("/proc/self/comm", called).unwrap();
+        other.plan.push((WORDS.to_owned(), 1));
+        let [refused, _] = meet_both(&greeting("a", None), &other).map(Result::unwrap_err);
+        for said in [met.id, met.who, refused.to_string()] {
+            assert!(said.contains("x ::err") && !said.contains(steers), "{said:?}");
         }
     }
 
