@@ -373,7 +373,7 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     let repeated = |s: &StoredSample| {
         samples
             .iter()
-            .any(|o| o.round == s.round && o.attempt > s.attempt)
+            .any(|o| (o.round, o.nth_try) == (s.round, s.nth_try) && o.attempt > s.attempt)
     };
     let kept: Vec<_> = samples.iter().filter(|s| !repeated(s)).collect();
     let mut tags: BTreeSet<String> = kept.iter().flat_map(|s| s.sample.tags.iter().cloned()).collect();

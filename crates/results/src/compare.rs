@@ -634,7 +634,7 @@ mod tests {
         assert!(turns.paired && turns.level.is_none());
         assert_eq!(verdicts(&turns), ["slower", "same"]);
         // Where one of them went on alone they are no pairs.
-        let mut alone = b.clone();
+        let mut alone = b;
         alone.results.run.in_turns_with = Some("3".to_owned());
         assert!(!compare(&a, &alone).paired && !compare(&alone, &a).paired);
         assert!(turns.median_ratio().unwrap() > 1.2);

@@ -76,12 +76,7 @@ pub fn bca(
     let normal = Normal::standard();
     let bias = normal.inverse_cdf(share_below(&results, estimate));
     let acceleration = acceleration(values, &statistic)?;
-    let end = |z: f64| {
-        let shifted = bias + z;
-        let corrected = normal.cdf(bias + shifted / (1.0 - acceleration * shifted));
-        let place = (corrected * (resamples + 1) as f64).round() as usize;
-        results[place.clamp(1, resamples) - 1]
-    };
+    let end = |z: f64| results[place(corrected(bias, acceleration, z), resamples)];
     let z = normal.inverse_cdf(1.0 - alpha / 2.0);
     let ci = Interval {
         low: end(-z),
@@ -93,6 +88,18 @@ pub fn bca(
         ci: Some(ci),
         n,
     })
+}
+
+/// The share of results below the end of an interval that lies at `z` where nothing is to be corrected.
+fn corrected(bias: f64, acceleration: f64, z: f64) -> f64 {
+    let shifted = bias + z;
+    Normal::standard().cdf(bias + shifted / (1.0 - acceleration * shifted))
+}
+
+/// Which of so many sorted results has that share of them below.
+fn place(share: f64, results: usize) -> usize {
+    let place = (share * (results + 1) as f64).round() as usize;
+    place.clamp(1, results) - 1
 }
 
 /// The share of results below the estimate, those equal to it counted half, kept off 0 and 1.
@@ -192,5 +199,43 @@ mod tests {
             bca(&[1.0; 20], of_few, 0.05, 100, 1),
             Err(StatsError::NotFinite { .. })
         ));
+    }
+
+    /// Efron & Tibshirani (1993), section 14.3: the variance of the spatial data.
+    #[test]
+    fn the_corrected_ends_are_the_published_ones() {
+        let ends = [-1.645, 1.645].map(|z| corrected(0.146, 0.061, z));
+        for (end, published) in ends.into_iter().zip([0.110, 0.985]) {
+            assert!((end - published).abs() < 0.001, "{ends:?}");
+        }
+        assert!((corrected(0.0, 0.0, 0.0) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_share_has_its_place_among_the_results() {
+        assert_eq!([0.025, 0.5, 0.975].map(|share| place(share, 999)), [24, 499, 974]);
+        assert_eq!([0.0, 1.0].map(|share| place(share, 999)), [0, 998]);
+        // Half of those that are equal, and never none or all.
+        assert_eq!(share_below(&[1.0, 2.0, 2.0, 3.0, 4.0], 2.0), 0.4);
+        assert_eq!(share_below(&[1.0, 2.0, 3.0, 4.0], 0.0), 0.125);
+        assert_eq!(share_below(&[1.0, 2.0, 3.0, 4.0], 5.0), 0.875);
+    }
+
+    /// Of a mean it is a sixth of the skewness over the root of n, as Efron & Tibshirani (1993), formula 14.15, has it.
+    #[test]
+    fn the_acceleration_of_a_mean_is_that_of_its_formula() {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        // 1, 2 and 6 are -2, -1 and 3 from 3: cubes of 18, squares of 14.
+        let expected = 18.0 / (6.0 * 14.0_f64.powf(1.5));
+        let found = acceleration(&[1.0, 2.0, 6.0], mean).unwrap();
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        assert_eq!(acceleration(&[1.0, 1.0], mean).unwrap(), 0.0);
+    }
+
+    #[test]
+    fn twenty_values_are_enough_and_the_level_is_what_was_asked_for() {
+        let values: Vec<f64> = (0..20).map(f64::from).collect();
+        let ci = bca(&values, |v| v[0], 0.1, 20, 1).unwrap().ci.unwrap();
+        assert!((ci.level - 0.9).abs() < 1e-12);
     }
 }

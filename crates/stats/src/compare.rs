@@ -235,9 +235,10 @@ fn word([ci95, ci90]: [Option<Interval>; 2], n: usize, better: Better) -> Option
 fn rounds_needed(ratio: f64, [ci95, ci90]: [Option<Interval>; 2], n: usize, between: f64) -> Option<u64> {
     let off = (ratio - 1.0).abs();
     let rounds = |ci: Option<Interval>, target: f64| {
-        let ci = ci.filter(|_| target > 0.0)?;
+        let ci = ci?;
         let stays = (two_sided(ci.level) * between * ratio).powi(2);
-        let may_stay = target.powi(2) - stays;
+        // What lies on the other side of the bound is no target.
+        let may_stay = target.max(0.0).powi(2) - stays;
         (may_stay > 0.0).then(|| n as f64 * (ci.half_width().powi(2) - stays) / may_stay)
     };
     let both = [rounds(ci95, off - BAND), rounds(ci90, BAND - off)];
@@ -343,6 +344,62 @@ mod tests {
         assert_eq!(needed(1.0303, ci(0.95, 1.15), 10), None);
         // Of 40 rounds none is left.
         assert_eq!(needed(1.0, ci(0.95, 1.05), 40), None);
+    }
+
+    #[test]
+    fn each_word_has_the_interval_of_its_own_level() {
+        let [wide, narrow] = [ci(0.90, 1.10), ci(0.95, 1.05)];
+        // To be the same the narrow one, 10 · (5/3)²; to differ the wide one: h = 0.1 must shrink to 0.05.
+        assert_eq!(rounds_needed(1.0, [wide, narrow], 10, 0.0), Some(28));
+        assert_eq!(rounds_needed(1.08, [wide, narrow], 10, 0.0), Some(40));
+        let values: Vec<f64> = (1..=20).map(|i| 100.0 + f64::from(i)).collect();
+        let compared = compare_paired(&[100.0; 20], &values, Better::Lower).unwrap();
+        let [wide, narrow] = [compared.ci95, compared.ci90].map(|ci| ci.unwrap().level);
+        assert!(wide >= 0.95 && (0.9..0.95).contains(&narrow), "{compared:?}");
+    }
+
+    #[test]
+    fn what_differs_between_runs_stays_however_many_rounds_there_are() {
+        // Of 0.6 and of the 0.47 that lie beyond the band 1.96 · 0.1 · 0.5 stays: 10 · 0.3504 / 0.2113.
+        let far = rounds_needed(0.5, [ci(0.2, 1.4); 2], 10, 0.1);
+        assert_eq!(far, Some(17));
+        // Where it is wider than the target nothing settles it.
+        assert_eq!(rounds_needed(1.0, [ci(0.95, 1.05); 2], 10, 0.02), None);
+    }
+
+    #[test]
+    fn what_is_unknown_wants_at_least_one_round_more() {
+        assert_eq!(needed(1.0, ci(0.999, 1.001), 10), Some(11));
+    }
+
+    #[test]
+    fn an_interval_that_ends_at_the_band_is_not_beyond_it() {
+        let is_beyond = |low: f64, high: f64| beyond_band(&ci(low, high).unwrap());
+        assert!(!is_beyond(0.9, 1.0 - BAND) && is_beyond(0.9, 0.969));
+        assert!(!is_beyond(1.0 + BAND, 1.2) && is_beyond(1.031, 1.2));
+        let null = |ci| Estimate {
+            estimate: 1.0,
+            ci,
+            n: 7,
+        };
+        assert!(null_misleads(&null(ci(1.04, 1.06))));
+        assert!(!null_misleads(&null(ci(0.99, 1.02))) && !null_misleads(&null(None)));
+    }
+
+    #[test]
+    fn each_outcome_has_its_word() {
+        let unknown = Outcome::Unknown {
+            rounds_needed: Some(9),
+        };
+        let all = [
+            Outcome::Faster,
+            Outcome::Slower,
+            Outcome::Same,
+            Outcome::Small,
+            unknown,
+        ];
+        let words = all.map(|outcome| outcome.to_string());
+        assert_eq!(words, ["faster", "slower", "same", "small", "unknown"]);
     }
 
     #[test]

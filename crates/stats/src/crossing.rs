@@ -123,6 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn an_end_at_the_very_crossing_is_not_below_it() {
+        let mut points = about(&[2.0, 1.5, 0.5, 0.4]);
+        points[1].1.ci = points[1].1.ci.map(|ci| Interval { low: 1.0, ..ci });
+        let low = |points: &[(f64, Estimate)]| crossing(points, Between::Next(3.0)).unwrap().ci.unwrap().low;
+        assert_eq!(low(&points), 8.0);
+        points[1].1.ci = points[1].1.ci.map(|ci| Interval { low: 0.999, ..ci });
+        assert_eq!(low(&points), 5.0);
+    }
+
+    #[test]
     fn between_two_counts_it_is_interpolated_on_both_logarithms() {
         let [low, between, high] = at(&[4.0, 2.0, 0.5, 0.25], Between::Interpolated);
         assert!((between - 40.0_f64.sqrt()).abs() < 1e-9 && 5.0 < low && low < between);

@@ -140,5 +140,11 @@ mod tests {
             Err(StatsError::NotPositive { index: 1, value: 0.0 })
         );
         assert!(rate(f64::NAN).is_err() && rate(0.0).is_err() && rate(1.0).is_err());
+        assert!(rate(-0.1).is_err() && rate(0.5).is_ok() && rate(1.5).is_err());
+        assert_eq!(paired(&[1.0], &[2.0]), Ok(()));
+        assert_eq!(
+            paired(&[1.0], &[]),
+            Err(StatsError::LengthMismatch { a: 1, b: 0 })
+        );
     }
 }

@@ -150,4 +150,25 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_ratio_is_symmetric_on_its_logarithm_and_rises_with_the_value() {
+        let near = |found: Option<f64>, expected: f64| {
+            assert!((found.unwrap() - expected).abs() < 1e-12, "{found:?} {expected}");
+        };
+        let percent = Estimator::Ratio {
+            scale: 100.0,
+            shift: -100.0,
+        };
+        near(percent.symmetric(300.0), 4.0_f64.ln());
+        let saving = Estimator::Ratio {
+            scale: -1.0,
+            shift: 1.0,
+        };
+        near(saving.symmetric(0.75), 4.0_f64.ln());
+        near(Estimator::Difference.symmetric(-3.0), -3.0);
+        assert_eq!(Estimator::Median.symmetric(3.0), None);
+        assert_eq!(Estimator::RATIO.symmetric(0.0), None);
+        assert_eq!(saving.symmetric(1.5), None);
+    }
 }

@@ -230,6 +230,49 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn an_interval_has_its_half_width_and_knows_what_lies_within() {
+        let ci = Interval {
+            low: 96.0,
+            high: 104.0,
+            level: 0.95,
+        };
+        assert_eq!(ci.half_width(), 4.0);
+        assert_eq!(ci.relative_half_width(-50.0), Some(0.08));
+        assert_eq!(ci.relative_half_width(0.0), None);
+        assert!(ci.lies_within(96.0, 104.0) && ci.lies_within(95.0, 105.0));
+        assert!(!ci.lies_within(96.1, 105.0) && !ci.lies_within(95.0, 103.9));
+        assert!(!ci.lies_within(97.0, 103.0));
+        // The table in every textbook.
+        assert!((two_sided(0.95) - 1.959_964).abs() < 1e-6 && (two_sided(0.9) - 1.644_854).abs() < 1e-6);
+    }
+
+    #[test]
+    fn an_interval_cuts_as_deep_as_the_level_admits_and_no_further() {
+        // Of the ends of ten candidates, a hundredth each.
+        let hundredths = |t: usize| 0.01 * (t + 1) as f64;
+        for (alpha, expected) in [
+            (0.019, None),
+            (0.02, Some(1)),
+            (0.05, Some(2)),
+            (0.06, Some(3)),
+            (0.9, Some(5)),
+        ] {
+            let found = depth(10, alpha, hundredths);
+            assert_eq!(found.map(|(depth, _)| depth), expected, "{alpha}");
+            if let Some((depth, level)) = found {
+                assert!((level - (1.0 - 0.02 * depth as f64)).abs() < 1e-12);
+            }
+        }
+        // Off by an ulp is not off; by more it is.
+        assert_eq!(
+            depth(10, 0.02 * (1.0 - 1e-13), hundredths).map(|of| of.0),
+            Some(1)
+        );
+        assert_eq!(depth(10, 0.02 * (1.0 - 1e-11), hundredths), None);
+        assert_eq!(depth(1, 0.5, hundredths), None);
+    }
+
     fn ranks(n: usize) -> Vec<f64> {
         (1..=n).map(|i| i as f64).collect()
     }

@@ -75,11 +75,11 @@ struct Run {
 
 impl Run {
     fn new(profile: Profile) -> Self {
-        Self::started(profile, &[])
+        Self::started(profile, &[], 0)
     }
 
-    /// Of a command with these options.
-    fn started(profile: Profile, options: &[&str]) -> Self {
+    /// Of a command with these options, and with so much extra work.
+    fn started(profile: Profile, options: &[&str], handicap_percent: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let record = RunRecord {
             id: "toy".to_owned(),
@@ -89,7 +89,7 @@ impl Run {
             version: "0".to_owned(),
             rounds: None,
             cpus: vec![0, 1],
-            handicap_percent: 0,
+            handicap_percent,
             options: options.iter().map(ToString::to_string).collect(),
             in_turns_with: None,
         };
@@ -485,7 +485,7 @@ fn what_something_costs_is_its_estimate_where_it_was_measured() {
 #[test]
 fn who_interrupted_a_load_cannot_go_on_with_it_and_who_interrupted_a_run_can() {
     let warned = |options: &[&str]| {
-        let mut run = Run::started(Profile::Standard, options);
+        let mut run = Run::started(Profile::Standard, options, 0);
         run.measure(1..=2, &[0, 1, 2, 4], |_, _| (100.0, 0.0));
         analyse(CATALOGUE, &run.store).unwrap().warnings.remove(0)
     };
@@ -562,4 +562,165 @@ fn the_last_full_round_is_the_last_in_which_all_that_go_on_were_tried() {
         ..plan(&[])
     };
     assert_eq!(last_full_round(&ended, &[round(1), fewer].concat()), 2);
+}
+
+#[test]
+fn a_handicap_is_warned_of_before_all_else_and_without_one_nothing_is() {
+    let warnings = |handicap_percent| {
+        let mut run = Run::started(Profile::Standard, &[], handicap_percent);
+        run.measure(1..=2, &[0, 1, 2, 4], |_, _| (100.0, 0.0));
+        let results = analyse(CATALOGUE, &run.store).unwrap();
+        // Eight samples of a nanosecond.
+        assert!((results.run.measured_s - 8e-9).abs() < 1e-15);
+        results.warnings
+    };
+    let [none, some] = [0, 15].map(warnings);
+    assert_eq!(
+        some[0],
+        "Every timed section does 15 % of extra work: a test of the harness, not a measurement."
+    );
+    assert_eq!(none, some[1..]);
+}
+
+/// A sample of case 1 with this tag.
+fn tagged(round: u32, nth_try: u32, attempt: u32, tag: &str) -> StoredSample {
+    StoredSample {
+        experiment: "toy".to_owned(),
+        case: case(1).case_id("toy"),
+        round,
+        copy: 0,
+        nth_try,
+        attempt,
+        gated: false,
+        started: String::new(),
+        wall_ns: 1,
+        sample: Sample {
+            reason: None,
+            tags: vec![tag.to_owned()],
+            metrics: vec![Measured {
+                name: TIME.name.to_owned(),
+                unit: "ns".to_owned(),
+                value: 1.0,
+            }],
+            ..Sample::without_figures(Status::Ok, "")
+        },
+    }
+}
+
+fn planned(skip: Option<Lack>) -> StoredCase {
+    StoredCase {
+        id: case(1).case_id("toy"),
+        params: case(1),
+        estimate_ms: 1,
+        skip,
+    }
+}
+
+/// What is said of case 1 with these samples.
+fn said(skip: Option<Lack>, samples: &[StoredSample]) -> CaseResult {
+    let case = planned(skip);
+    let samples = super::Measured::samples_of(&case, samples);
+    case_result(&case, &view_case(&case, &samples, 0.05), &samples)
+}
+
+#[test]
+fn a_case_has_the_tags_of_half_of_the_attempts_that_were_not_repeated() {
+    let tags = |samples: &[StoredSample]| said(None, samples).tags;
+    let [cold, noisy] = ["cold", "noisy"];
+    assert_eq!(
+        tags(&[tagged(1, 0, 0, cold), tagged(2, 0, 0, noisy)]),
+        [cold, noisy]
+    );
+    let one_of_three = [
+        tagged(1, 0, 0, cold),
+        tagged(2, 0, 0, noisy),
+        tagged(3, 0, 0, noisy),
+    ];
+    assert_eq!(tags(&one_of_three), [noisy]);
+    // Repeated, whatever another round or another try of the same round did.
+    let repeated = [
+        tagged(1, 0, 0, cold),
+        tagged(1, 0, 1, noisy),
+        tagged(2, 0, 1, noisy),
+    ];
+    assert_eq!(tags(&repeated), [noisy]);
+    let of_another_round = [tagged(1, 0, 0, cold), tagged(2, 0, 1, noisy)];
+    assert_eq!(tags(&of_another_round), [cold, noisy]);
+    let of_another_try = [tagged(1, 0, 0, cold), tagged(1, 1, 1, noisy)];
+    assert_eq!(tags(&of_another_try), [cold, noisy]);
+}
+
+#[test]
+fn a_case_without_figures_was_skipped_or_has_failed_and_says_why() {
+    let failed = |gated, copy| StoredSample {
+        gated,
+        copy,
+        sample: Sample::without_figures(Status::Failed, "it broke"),
+        ..tagged(1, 0, 0, "")
+    };
+    let skipped = StoredSample {
+        sample: Sample::without_figures(Status::Skipped, "needs x"),
+        ..failed(false, 0)
+    };
+    let status = |skip, samples: &[StoredSample]| {
+        let of = said(skip, samples);
+        (of.status, of.reason)
+    };
+    let says = |status, why: &str| (status, Some(why.to_owned()));
+    let lack = Lack::new(Need::Profile, "another has it");
+    assert_eq!(status(Some(lack), &[]), says(Status::Skipped, "another has it"));
+    assert_eq!(status(None, &[skipped]), says(Status::Skipped, "needs x"));
+    assert_eq!(
+        status(None, &[failed(false, 0)]),
+        says(Status::Failed, "it broke")
+    );
+    assert_eq!(
+        status(None, &[]),
+        says(Status::Failed, "the run ended before it was measured")
+    );
+    // With figures from some rounds it is told from one that failed nowhere.
+    let ok = tagged(2, 0, 0, "cold");
+    let some = said(None, &[failed(false, 0), ok.clone()]);
+    assert_eq!(
+        (some.status, some.reason.as_deref()),
+        (Status::Ok, Some("it broke"))
+    );
+    assert!(some.tags.iter().any(|tag| tag == SOME_ROUNDS_FAILED));
+    let all = said(None, std::slice::from_ref(&ok));
+    assert_eq!(
+        (all.status, all.reason, all.tags),
+        (Status::Ok, None, vec!["cold".to_owned()])
+    );
+    // What failed while all was stopped was taken again.
+    assert_eq!(status(None, &[failed(true, 0), ok.clone()]), (Status::Ok, None));
+    assert_eq!(status(None, &[failed(true, 0)]), says(Status::Failed, "it broke"));
+    // Of the second copy only a failure is the case's own.
+    assert_eq!(
+        status(None, &[failed(false, 1)]),
+        says(Status::Failed, "it broke")
+    );
+    let copy = StoredSample {
+        copy: 1,
+        ..tagged(3, 0, 0, "noisy")
+    };
+    assert_eq!(said(None, &[ok, copy]).tags, ["cold"]);
+}
+
+#[test]
+fn what_was_discarded_is_counted_and_an_end_by_the_time_budget_is_told() {
+    let mut run = Run::new(Profile::Standard);
+    run.measure(1..=7, &[0, 1, 2, 4], took);
+    for attempt in 1..=2 {
+        let again = StoredSample {
+            attempt,
+            ..tagged(7, 0, 0, "cold")
+        };
+        run.store.add(&again).unwrap();
+    }
+    let told = |run: &Run| run.result().diagnostics.iter().any(|d| d.name == "time-budget");
+    run.store.set_stopped("toy", Some("rounds")).unwrap();
+    assert_eq!(run.result().discarded, 2);
+    assert!(!told(&run));
+    run.store.set_stopped("toy", Some("time-budget")).unwrap();
+    assert!(told(&run));
 }
