@@ -279,8 +279,8 @@ pub struct Held {
     /// late.
     pub on_schedule: u64,
     /// Good answers or deliveries a second. In an open loop those of what was sent on schedule, by when it was to
-    /// start; else those that came while the load held, by that time. `None` of fewer than two, which have no time
-    /// between them.
+    /// start; else those that came while the load held, by that time. `None` where fewer than two were to start or, in
+    /// another loop, came: they have no time between them.
     pub achieved: Option<f64>,
 }
 

@@ -182,6 +182,21 @@ const LINES: &[(&str, &str, Option<Difference>)] = &[
         "HMSG r 1 50 50, NATS/1.0 503, Nats-Subject: $SYS.REQ.USER.INFO",
         differs_somehow("A request to `$SYS.REQ.USER.INFO`"),
     ),
+    (
+        "SUB r 1\r\nPUB $SYS.REQ.SERVER.PING.CONNZ r 0\r\n",
+        "HMSG r 1 58 58, NATS/1.0 503, Nats-Subject: $SYS.REQ.SERVER.PING.CONNZ",
+        differs_somehow("A request to `$SYS.REQ.USER.INFO`"),
+    ),
+    (
+        "SUB r 1\r\nPUB $SYS.REQ.ACCOUNT.PING.STATZ r 0\r\n",
+        "HMSG r 1 59 59, NATS/1.0 503, Nats-Subject: $SYS.REQ.ACCOUNT.PING.STATZ",
+        differs_somehow("A request to `$SYS.REQ.USER.INFO`"),
+    ),
+    (
+        "SUB r 1\r\nPUB $SYS.REQ.ACCOUNT.PING r 0\r\n",
+        "HMSG r 1 53 53, NATS/1.0 503, Nats-Subject: $SYS.REQ.ACCOUNT.PING",
+        None,
+    ),
     ("SUB $SYS.> 1\r\nPUB $SYS.x 0\r\n", "MSG $SYS.x 1 0", None),
     (
         "SUB a 1\r\nPUB a _R_.x 0\r\n",
@@ -190,6 +205,19 @@ const LINES: &[(&str, &str, Option<Difference>)] = &[
             RESERVED,
             "-ERR 'Permissions Violation for Publish with Reply of \"_R_.x\"'",
         ),
+    ),
+    (
+        "SUB a 1\r\nPUB a $JS.ACK.x 0\r\n",
+        "MSG a 1 $JS.ACK.x 0",
+        differs(
+            RESERVED,
+            "-ERR 'Permissions Violation for Publish with Reply of \"$JS.ACK.x\"'",
+        ),
+    ),
+    (
+        "SUB $JS.ACK.> 1\r\nPUB $JS.ACK.x 0\r\n",
+        "MSG $JS.ACK.x 1 0",
+        None,
     ),
     (
         "SUB > 1\r\nPUB _GR_.x 0\r\n",

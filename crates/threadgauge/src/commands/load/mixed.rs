@@ -315,7 +315,7 @@ impl Mixed {
             };
             let of_server = of.iter().find_map(|done| done.server.as_ref());
             let rows = of_server.into_iter().flat_map(server::rows);
-            let rows = rows.map(|(name, says)| format!("{name:<15}{says}\n"));
+            let rows = rows.map(|(name, says)| format!("{name:<14} {says}\n"));
             std::iter::once(head)
                 .chain(of.iter().filter_map(line))
                 .chain(rows)
@@ -364,7 +364,7 @@ fn text(class: &Class, done: &Done) -> String {
         parts.push(objection);
     }
     format!(
-        "{:<15}{} ({}): {}",
+        "{:<14} {} ({}): {}",
         class.name,
         count(done.connections),
         kind(&class.behaviour),

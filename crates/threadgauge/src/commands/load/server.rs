@@ -282,7 +282,7 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         rows.push(("its threads", named.join(", ")));
     }
     if let Some(descriptors) = means.descriptors {
-        rows.push(("its descriptors", count(descriptors as usize)));
+        rows.push(("descriptors", count(descriptors as usize)));
     }
     if let (Some(sockets), Some(received), Some(sent)) =
         (means.sockets, means.received_bytes, means.sent_bytes)
@@ -392,10 +392,14 @@ mod tests {
         assert!(row("server").starts_with("process 7: 1.33 CPUs, 3 threads; 8 switches a second, "));
         // The second in which nothing was seen is none.
         assert_eq!(row("its threads"), "reactor 63 %, main 10 %");
-        assert_eq!(row("its descriptors"), "12");
+        assert_eq!(row("descriptors"), "12");
         assert_eq!(
             row("its network"),
             "with all else there: 20 TCP sockets, 2.67 KiB a second in, 5.33 KiB out"
+        );
+        assert!(
+            rows.iter().all(|(name, _)| name.len() <= 14),
+            "what is said begins in one column"
         );
         assert_eq!(
             Means::of(&watched).and_then(|means| means.busiest_thread),

@@ -135,7 +135,7 @@ impl Done {
         let mut text = String::new();
         let mut row = |name: &str, says: String| {
             // Writing into memory cannot fail.
-            let _ = writeln!(text, "{name:<15}{says}");
+            let _ = writeln!(text, "{name:<14} {says}");
         };
         let (sent, answered) = match self.is_group {
             true => ("messages", "deliveries"),
