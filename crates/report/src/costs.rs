@@ -120,6 +120,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn labels_that_would_touch_are_left_out_evenly() {
+        // Of four characters: with the room between two, 37.5 pixels.
+        let labels = |count: u32| -> Vec<(f64, String)> {
+            let place = |i: u32| f64::from(i) / f64::from(count - 1);
+            (0..count).map(|i| (place(i), format!("{i:04}"))).collect()
+        };
+        let shown =
+            |count| -> Vec<String> { thinned(labels(count)).into_iter().map(|(_, text)| text).collect() };
+        // Four have 50 pixels from one to the next, five 37.5: exactly enough; six have 30.
+        assert_eq!(shown(4).len(), 4);
+        assert_eq!(shown(5).len(), 5);
+        assert_eq!(shown(6), ["0000", "0002", "0004"]);
+    }
+
+    #[test]
     fn the_scale_of_memory_is_marked_at_whole_kib() {
         let costs = [9_831.0, 50.0 * 1024.0, 91_000.0]
             .map(|bytes| Cost::new(("keep", "thread"), "", (bytes, None), "B"));

@@ -51,3 +51,23 @@ fn advice(error: &io::Error) -> &'static str {
         _ => "check the folder, then write the report again with `threadgauge report`",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_of_what_went_wrong() {
+        for (kind, says) in [
+            (io::ErrorKind::StorageFull, "free some space"),
+            (io::ErrorKind::QuotaExceeded, "free some space"),
+            (io::ErrorKind::PermissionDenied, "make the folder writable"),
+            (io::ErrorKind::ReadOnlyFilesystem, "make the folder writable"),
+            (io::ErrorKind::NotFound, "create the folder first"),
+            (io::ErrorKind::Other, "check the folder"),
+        ] {
+            let advice = advice(&kind.into());
+            assert!(advice.starts_with(says), "{kind}: {advice}");
+        }
+    }
+}

@@ -284,3 +284,35 @@ pub(crate) fn reasons(experiment: &ExperimentResult) -> Vec<(String, usize)> {
     reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     reasons
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_unless_the_interval_refutes_the_claim_by_itself() {
+        let claims = threadgauge_results::claims();
+        let claim = claims
+            .iter()
+            .find(|claim| claim.holds_min.is_some() && claim.holds_max.is_some())
+            .unwrap();
+        let range = claim.range();
+        let why = |ci95, verdict| {
+            let finding = Finding {
+                verdict: Some(verdict),
+                reason: Some("it never ended".to_owned()),
+                ..Finding::fact(String::new(), None, Some(ci95), "")
+            };
+            why(claim, &finding).map(str::to_owned)
+        };
+        let reason = Some("it never ended".to_owned());
+        let (below, above) = (range.min - 1.0, range.max + 1.0);
+        for within in [[below, range.min], [range.max, above], [range.min, range.max]] {
+            assert_eq!(why(within, Verdict::DoesNotHold), reason, "{within:?}");
+            assert_eq!(why(within, Verdict::Holds), None);
+        }
+        for beyond in [[below - 1.0, below], [above, above + 1.0]] {
+            assert_eq!(why(beyond, Verdict::DoesNotHold), None, "{beyond:?}");
+        }
+    }
+}

@@ -214,6 +214,8 @@ mod tests {
         .map(|n| name(n, &mut taken))
         .into();
         assert_eq!(names[..4], ["create", "Create 2", "a-b-c", "sheet"]);
+        assert_eq!(names[4], "x".repeat(31));
+        assert_eq!(names[5], format!("{} 2", "x".repeat(29)));
         assert_eq!(names[6], "History 2");
         assert!(names.iter().all(|n| n.chars().count() <= NAME));
     }

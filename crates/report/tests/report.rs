@@ -1,5 +1,7 @@
 //! What people read, held still; and what a page, a workbook and a folder must be whatever is in them.
 
+#[path = "report/drawn.rs"]
+mod drawn;
 mod fixture;
 #[path = "report/hostile.rs"]
 mod hostile;

@@ -170,6 +170,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_single_value_stands_within_its_axis() {
+        for scale in [Scale::Linear, Scale::Log] {
+            let axis = Axis::of(scale, [5.0].into_iter());
+            assert!(axis.holds(5.0) && !axis.holds(1.0), "{axis:?}");
+        }
+    }
+
+    #[test]
     fn powers_of_two_have_their_own_ticks() {
         let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)));
         assert_eq!(axis.ticks.len(), 14);
