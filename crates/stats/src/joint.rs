@@ -131,7 +131,7 @@ fn under_flips<T>(by_round: &[Vec<f64>], seen: impl Fn(&[f64]) -> T) -> Vec<T> {
     let mut flip = |sums: &mut [f64], round: usize| {
         signs[round] = -signs[round];
         for (sum, value) in sums.iter_mut().zip(&by_round[round]) {
-            *sum += 2.0 * signs[round] * value;
+            *sum += signs[round] * 2.0 * value;
         }
     };
     if by_round.len() <= ALL_UP_TO {
@@ -324,5 +324,96 @@ mod tests {
         // A fifteenth round that is always 0 changes no sum.
         let drawn = jointly_beyond(&[cell(&[values, vec![0.0]].concat())]).unwrap();
         assert!((all - drawn).abs() < 0.01 && all > 0.01, "{all} {drawn}");
+    }
+
+    #[test]
+    fn a_cell_has_its_skewness_and_its_size() {
+        // Around 1: squares of 3, cubes of 6, on the mean.
+        let leaning = cell(&[0.0, 0.0, 0.0, 4.0]);
+        assert!((skewness(&leaning) - 6.0 / 27.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(skewness(&cell(&[2.0; 7])), 0.0);
+        assert_eq!(over_its_size(&cell(&[1.0, 5.0, 5.0]), 2.0), {
+            let size = 19.0_f64.sqrt();
+            cell(&[-1.0 / size, 3.0 / size, 3.0 / size])
+        });
+        assert_eq!(over_its_size(&cell(&[2.0; 3]), 2.0), cell(&[0.0; 3]));
+        assert_eq!(turned(&cell(&[1.0, -2.0])), cell(&[-1.0, 2.0]));
+        assert!(stands_off(&cell(&[1.01, 2.0])) && !stands_off(&cell(&[1.0, 2.0])));
+    }
+
+    #[test]
+    fn what_is_not_beyond_on_the_mean_shows_nothing() {
+        assert_eq!(jointly_beyond(&[cell(&BEYOND.map(|v| v - 2.0))]), Some(1.0));
+        let none = [1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.0];
+        assert_eq!(jointly_beyond(&[cell(&none)]), Some(1.0));
+        assert_eq!(
+            jointly_beyond(&[cell(&none), cell(&BEYOND.map(|v| v - 2.0))]),
+            Some(1.0)
+        );
+    }
+
+    #[test]
+    fn cells_lean_by_their_mean_skewness() {
+        // A skewness of -0.19 each.
+        let leaning = [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 4.2];
+        assert!(jointly_beyond(&[cell(&leaning), cell(&leaning)]).is_some());
+        // One of -2 and one of 0.
+        let far = [0.3, 0.31, 0.32, 0.3, 0.31, 0.33, -2.0];
+        let even = [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0];
+        assert_eq!(jointly_beyond(&[cell(&far), cell(&even)]), None);
+    }
+
+    /// Around 0, or the other way round, with the second case `difference` above the first.
+    fn two(difference: [f64; 7], turn: bool) -> Option<Vec<(usize, usize)>> {
+        let pair = [vec![0.0; 7], difference.to_vec()];
+        let [a, b] = if turn {
+            [pair[1].clone(), pair[0].clone()]
+        } else {
+            pair
+        };
+        jointly_apart(&[a, b], 0.05)
+    }
+
+    #[test]
+    fn pairs_that_do_not_stand_off_are_told_apart_where_noise_does_not_lean_to_the_slow_side() {
+        let even = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5];
+        // A skewness of 0.8 and of -0.8.
+        let slow = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0];
+        let quick = slow.map(|v| 1.1 - v);
+        for turn in [false, true] {
+            assert_eq!(two(even, turn), Some(vec![(0, 1)]), "{turn}");
+            assert_eq!(two(slow, turn), Some(vec![]), "{turn}");
+            assert_eq!(two(quick, turn), Some(vec![(0, 1)]), "{turn}");
+        }
+        // Neither is the noisier: the difference leans, and to which side it does says nothing.
+        let [a, b] =
+            [[1, 6, 6, 3, 8, 0, 4], [6, 11, 8, 11, 9, 13, 5]].map(|case| case.map(f64::from).to_vec());
+        assert_eq!(jointly_apart(&[a, b], 0.05), Some(vec![(0, 1)]));
+    }
+
+    #[test]
+    fn pairs_lean_by_their_mean_skewness() {
+        // Of three pairs one leans by 1, as much as the others do not.
+        let noise = [0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.7];
+        let leaning = noise.map(|v| v + 0.2).to_vec();
+        let even = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5].map(|v| 5.0 + v).to_vec();
+        let found = jointly_apart(&[vec![0.0; 7], leaning, even], 0.05).unwrap();
+        assert!(found.contains(&(0, 2)), "{found:?}");
+    }
+
+    #[test]
+    fn the_flip_that_changes_nothing_is_one_of_all() {
+        // Of 128 flips two have the largest sum: a share of a 64th.
+        let far = [vec![0.0; 7], BEYOND.to_vec()];
+        assert_eq!(jointly_apart(&far, 1.0 / 64.0), Some(vec![(0, 1)]));
+        assert_eq!(jointly_apart(&far, 0.99 / 64.0), Some(vec![]));
+    }
+
+    #[test]
+    fn cases_of_other_lengths_or_without_numbers_are_not_judged() {
+        let far = BEYOND.to_vec();
+        assert_eq!(jointly_apart(&[far.clone(), far[..6].to_vec()], 0.05), None);
+        let none = [&far[..6], &[f64::NAN]].concat();
+        assert_eq!(jointly_apart(&[far, none], 0.05), None);
     }
 }

@@ -149,4 +149,46 @@ mod tests {
         let wide = level.departure(&scattered[10], Better::Lower).ci95.unwrap();
         assert!(wide.half_width() > 2.0 * narrow.half_width(), "{wide:?}");
     }
+
+    /// A case with this ratio, whose interval reaches so far to either side, as a logarithm.
+    fn about(ratio: f64, reach: f64) -> Comparison {
+        let ci = |level: f64| {
+            Some(Interval {
+                low: ratio * (-reach).exp(),
+                high: ratio * reach.exp(),
+                level,
+            })
+        };
+        Comparison::new(ratio, [ci(0.95), ci(0.9)], 7, Better::Lower, 0.0)
+    }
+
+    #[test]
+    fn the_spread_is_what_departures_have_beyond_their_own_errors() {
+        // Departures of 0.1 to either side, each with a standard error of 0.03.
+        let ratio = |i: i32| f64::exp(0.2 + if i % 2 == 0 { 0.1 } else { -0.1 });
+        let cells: Vec<Comparison> = (0..12).map(|i| about(ratio(i), 0.03 * 1.959_964)).collect();
+        let level = Level::of(&cells).unwrap();
+        let spread = ((OVER_MAD * 0.1).powi(2) - 0.03_f64.powi(2)).sqrt();
+        assert!(
+            (level.ratio - 0.2_f64.exp()).abs() < 1e-9 && level.cases == 12,
+            "{level:?}"
+        );
+        assert!((level.spread - spread).abs() < 1e-6, "{level:?} {spread}");
+    }
+
+    #[test]
+    fn a_departure_is_a_ratio_over_the_level_with_the_spread_in_both_its_intervals() {
+        let level = Level {
+            ratio: 1.25,
+            spread: 0.1,
+            cases: 12,
+        };
+        let departure = level.departure(&about(2.0, 0.3), Better::Lower);
+        assert!((departure.ratio - 1.6).abs() < 1e-12);
+        for (ci, sigmas) in [(departure.ci95, 1.959_964), (departure.ci90, 1.644_854)] {
+            let (ci, reach) = (ci.unwrap(), 0.3_f64.hypot(0.1 * sigmas));
+            assert!((ci.low - 1.6 * (-reach).exp()).abs() < 1e-6, "{ci:?}");
+            assert!((ci.high - 1.6 * reach.exp()).abs() < 1e-6, "{ci:?}");
+        }
+    }
 }
