@@ -294,4 +294,228 @@ mod tests {
         assert!(says(&[copy(0)]).contains("has no second copy"));
         assert!(says(&[copy(0), copy(1)]).contains("no undisturbed round in common"));
     }
+
+    /// A try of this round that was disturbed or not.
+    fn tried(round: u32, attempt: u32, gated: bool) -> StoredSample {
+        StoredSample {
+            round,
+            attempt,
+            gated,
+            ..copy(0)
+        }
+    }
+
+    #[test]
+    fn what_stayed_disturbed_before_its_last_repetition_was_not_repeated() {
+        assert_eq!(not_repeated(&[]), 0);
+        // Undisturbed in the end, repeated to the end, and neither: the last attempt of each counts.
+        let samples = [
+            tried(1, 0, true),
+            tried(1, 1, false),
+            tried(2, 0, true),
+            tried(2, REPEATS, true),
+            tried(3, 0, true),
+            tried(4, 0, true),
+            tried(4, 1, true),
+        ];
+        assert_eq!(not_repeated(&samples), 2);
+    }
+
+    #[test]
+    fn an_end_by_the_time_says_which_looks_lack_and_which_claims_stay_open() {
+        let finding = |id: &str, verdict| Finding {
+            claim: Some(id.to_owned()),
+            verdict: Some(verdict),
+            says: String::new(),
+            published: None,
+            published_text: None,
+            measured: None,
+            ci95: None,
+            unit: String::new(),
+            reason: None,
+            disturbed: false,
+        };
+        let rule = StoppingRule::standard();
+        let (first, last) = (rule.looks[0], rule.rounds());
+        let told = |rounds, verdict| {
+            let findings = [finding("one", Verdict::Holds), finding("other", verdict)];
+            time_budget(rounds, &rule, &findings, &[tried(1, 0, true)])
+        };
+        let open = told(first, Verdict::Inconclusive);
+        let of = rule.looks.len();
+        let says = format!(
+            "The time budget ended it after {first} rounds: {} of {of} looks were not taken, 1 claims stay open, and 1 disturbed \
+             samples were not repeated. A quieter machine, or --rounds {last}, has the rest. Open: other.",
+            of - 1
+        );
+        assert_eq!((open.says, open.warning), (says, true));
+        let decided = told(last, Verdict::DoesNotHold);
+        assert!(
+            decided
+                .says
+                .contains(&format!(": 0 of {of} looks were not taken, 0 claims stay open"))
+        );
+        assert!(!decided.warning && decided.says.ends_with(" has the rest."));
+    }
+
+    #[test]
+    fn a_reference_that_differs_from_its_copy_is_a_warning_and_beyond_the_band_says_more() {
+        let told = |low, high| {
+            let ci = Some(threadgauge_stats::Interval {
+                low,
+                high,
+                level: 0.95,
+            });
+            let null = Estimate {
+                estimate: f64::midpoint(low, high),
+                ci,
+                n: 7,
+            };
+            null_control("ns", Some(&null), &[])
+        };
+        let honest = told(0.99, 1.01);
+        assert!(
+            !honest.warning && honest.says.ends_with("which includes 1, as it must."),
+            "{honest:?}"
+        );
+        let off = told(1.01, 1.02);
+        assert!(
+            off.warning && off.says.ends_with("something disturbs the order."),
+            "{off:?}"
+        );
+        let beyond = told(1.04, 1.05);
+        assert!(
+            beyond.warning && beyond.says.contains("wholly beyond ± 3 %"),
+            "{beyond:?}"
+        );
+        let few = null_control("ns", Some(&Estimate::of_one(1.0)), &[]);
+        assert!(
+            few.warning && few.says.starts_with("Too few rounds (1)"),
+            "{few:?}"
+        );
+    }
+
+    #[test]
+    fn a_drift_has_its_direction_and_four_rounds() {
+        let rising: Vec<f64> = (1..=9).map(f64::from).collect();
+        let falling: Vec<f64> = rising.iter().map(|v| 10.0 - v).collect();
+        let even = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0];
+        for (series, warning, says) in [
+            (&rising[..], true, "grew slower"),
+            (&falling, true, "grew faster"),
+            (&even, false, "shows no drift"),
+            (&rising[..4], false, "shows no drift"),
+            (&rising[..3], false, "Too few rounds"),
+        ] {
+            let told = drift(series);
+            assert!(told.says.contains(says) && told.warning == warning, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn cases_with_modes_or_outliers_are_counted_and_named() {
+        const TIME: crate::statistic::Metric = crate::statistic::metric("elapsed_ns", "ns");
+        let even = [9.7, 10.4, 10.1, 9.9, 10.0, 10.2, 9.8, 10.3];
+        let two = [10.0, 10.1, 20.0, 10.2, 20.2, 20.1, 9.9, 20.1];
+        let stray = [10.0, 10.1, 9.9, 30.0, 10.0, 10.2, 9.8, 10.0];
+        let told = |series: &[[f64; 8]]| {
+            let case = |(n, rounds): (usize, &[f64; 8])| {
+                let params = threadgauge_results::Params::new().with("n", n as u64);
+                crate::testing::case(params, [(TIME, rounds.to_vec())])
+            };
+            let cases = series.iter().enumerate().map(case).collect();
+            let view = crate::testing::view("e", crate::site::Profile::Quick, cases);
+            diagnose(&view, Some("e/n=0"), &[], TIME.name, None)
+        };
+        let named = |all: &[Diagnostic], name: &str| all.iter().find(|d| d.name == name).unwrap().clone();
+        let none = told(&[even, even]);
+        assert_eq!(none.len(), 6);
+        assert_eq!(
+            named(&none, "modes").says,
+            "No case has more than one mode in elapsed_ns."
+        );
+        assert_eq!(named(&none, "outliers").says, "No outliers in elapsed_ns.");
+        assert!(!named(&none, "modes").warning);
+        let rising = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0].map(|v| 100.0 + v);
+        let some = told(&[rising, two, stray]);
+        let modes = named(&some, "modes");
+        assert!(
+            modes.warning
+                && modes
+                    .says
+                    .starts_with("1 cases have several modes in elapsed_ns; their median hides it. n=1: "),
+            "{modes:?}"
+        );
+        let outliers = named(&some, "outliers");
+        let says = "1 cases have outliers in elapsed_ns; all are kept. n=2: 1 of 8.";
+        assert_eq!((outliers.says.as_str(), outliers.warning), (says, false));
+        // The series is the reference's, and no other's.
+        assert!(named(&some, "drift").says.contains("grew slower"));
+        let many: Vec<String> = (0..7).map(|n| n.to_string()).collect();
+        assert_eq!(shortened(&many), "0; 1; 2; 3; 4; and 2 more.");
+        assert_eq!(shortened(&many[..5]), "0; 1; 2; 3; 4.");
+    }
+
+    #[test]
+    fn noise_counts_repetitions_their_causes_and_the_most_seen() {
+        let beside = |round, attempt, gated, foreign: f64| {
+            let mut sample = tried(round, attempt, gated);
+            sample.sample.noise.insert("foreign_cpus".to_owned(), foreign);
+            sample
+        };
+        let quiet = noise(&[beside(1, 0, false, 0.0)]);
+        assert!(!quiet.warning);
+        assert!(
+            quiet.says.starts_with("0 of 1 samples were disturbed"),
+            "{quiet:?}"
+        );
+        assert!(
+            quiet
+                .says
+                .contains("of a CPU), which led to 0 repeats. The most seen"),
+            "{quiet:?}"
+        );
+        let loud = noise(&[
+            beside(1, 0, true, 0.5),
+            beside(1, 1, true, 0.25),
+            beside(1, 2, false, 0.0),
+            beside(2, 0, true, 0.1),
+        ]);
+        assert!(loud.warning);
+        assert!(loud.says.starts_with("2 of 2 samples were disturbed"), "{loud:?}");
+        let says = "of a CPU), 2 by other programs here, which led to 2 repeats, 1 of them undisturbed. 1 were not repeated";
+        assert!(loud.says.contains(says), "{loud:?}");
+        assert!(loud.says.contains(" steal, 0.5"), "{loud:?}");
+    }
+
+    #[test]
+    fn units_that_did_not_run_together_are_a_warning_above_a_quarter_of_the_samples() {
+        let beside = |low: bool| {
+            let mut sample = copy(0);
+            sample
+                .sample
+                .noise
+                .insert("overlap".to_owned(), if low { 0.5 } else { 1.0 });
+            sample.sample.tags.extend(low.then(|| "low-overlap".to_owned()));
+            sample
+        };
+        let told = |low: usize, of: usize| {
+            // One sample says nothing of it.
+            let samples: Vec<_> = (0..of).map(|i| beside(i < low)).chain([copy(0)]).collect();
+            overlap(&samples)
+        };
+        assert_eq!(told(0, 0), None);
+        let all = told(0, 4).unwrap();
+        assert!(
+            !all.warning && all.says.starts_with("Where there were no more units"),
+            "{all:?}"
+        );
+        let quarter = told(1, 4).unwrap();
+        assert!(
+            !quarter.warning && quarter.says.starts_with("In 1 of 4 samples"),
+            "{quarter:?}"
+        );
+        assert!(quarter.says.ends_with(": e/a=1."), "{quarter:?}");
+        assert!(told(2, 7).unwrap().warning && !told(2, 8).unwrap().warning);
+    }
 }
