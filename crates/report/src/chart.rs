@@ -220,6 +220,47 @@ mod tests {
     }
 
     #[test]
+    fn a_point_that_cannot_stand_is_left_out_and_counted() {
+        let ends = [4.0, 4.0];
+        let of = |x: f64, y: f64| {
+            draw(
+                &figure(Scale::Linear, &[(x, y, ends), (1.0, 4.0, ends), (2.0, 4.0, ends)]),
+                "f",
+            )
+        };
+        for (x, y) in [(f64::NAN, 4.0), (0.0, f64::INFINITY)] {
+            let drawing = of(x, y);
+            assert_eq!((drawing.left_out, drawing.panels.len()), (1, 1));
+        }
+        assert_eq!(of(0.0, 4.0).left_out, 0);
+    }
+
+    #[test]
+    fn intervals_around_nothing_but_zero_are_whole() {
+        let drawing = draw(
+            &figure(Scale::Linear, &[(0.0, 0.0, [-3.0, 3.0]), (1.0, 0.0, [-1.0, 1.0])]),
+            "f",
+        );
+        assert_eq!(drawing.cut, 0);
+    }
+
+    #[test]
+    fn a_figure_is_as_tall_on_a_page_as_its_pictures() {
+        let points = [(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 9.0])];
+        let lines = figure(Scale::Linear, &points);
+        assert_eq!(height(&lines), 400.0 * 1.21 + 190.0);
+        // Two names of a line, each with a lane.
+        let names = figure(Scale::Category, &points);
+        assert_eq!(height(&names), (8.0 + 2.0 * 25.0 + 52.0) * 1.21 + 190.0);
+        let nothing = figure(Scale::Linear, &[]);
+        assert_eq!(height(&nothing), 190.0);
+        // Nine lines are in two panels.
+        let mut crowd = figure(Scale::Linear, &points);
+        crowd.series = vec![crowd.series[0].clone(); 9];
+        assert_eq!(height(&crowd), 2.0 * height(&lines));
+    }
+
+    #[test]
     fn an_interval_that_would_squeeze_all_figures_into_a_corner_is_cut_at_the_edge_and_counted() {
         for x in [Scale::Linear, Scale::Category] {
             let drawing = draw(

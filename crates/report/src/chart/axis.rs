@@ -185,6 +185,12 @@ mod tests {
     }
 
     #[test]
+    fn a_few_powers_of_two_have_even_ticks() {
+        let axis = Axis::of(Scale::Log, [16.0, 32.0, 64.0].into_iter());
+        assert_eq!(axis.ticks, [20.0, 40.0, 60.0]);
+    }
+
+    #[test]
     fn labels_that_would_touch_are_left_out() {
         let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)));
         let shown: Vec<_> = axis.labels(300.0).into_iter().filter_map(|(_, l)| l).collect();

@@ -169,6 +169,8 @@ mod tests {
         assert_eq!(in_lines(name, 19, 3), ["give a job to a", "waiting one, 2 CPUs"]);
         assert_eq!(in_lines(name, 19, 1), ["give a job to a wa…"]);
         assert_eq!(in_lines("fork", 19, 1), ["fork"]);
+        assert_eq!(in_lines("abcd efgh", 9, 3), ["abcd efgh"]);
+        assert_eq!(in_lines("abcd efgh", 8, 3), ["abcd", "efgh"]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read as _};
 
-use threadgauge_report::{Missing, Style, picture, xlsx_buffer};
-use threadgauge_results::{Point, Results};
+use threadgauge_report::{ClaimRow, Missing, Style, claims_table, comparison_text, picture, xlsx_buffer};
+use threadgauge_results::{Compared, Results};
 
-use super::fixture::{results, samples};
+use super::fixture::{claim_rows, compared, results, samples};
 
 /// A few cases, series and points of the fixture, so that what is agreed can be read.
 fn some() -> Results {
@@ -153,21 +153,6 @@ fn the_workbook_reads_as_agreed() {
 }
 
 #[test]
-fn a_point_that_is_not_a_number_stands_nowhere_and_is_counted() {
-    let mut results = results();
-    let figure = &mut results.experiments[1].figures[0];
-    figure.series[0].points.push(Point {
-        x: f64::NAN,
-        label: None,
-        y: 1.0,
-        ci95: None,
-    });
-    let page = threadgauge_report::html(&results, &[]);
-    let charts = parts(&page, "<svg class=\"chart", "</svg>").concat();
-    assert!(!charts.contains("NaN"), "it is drawn");
-}
-
-#[test]
 fn a_long_table_says_how_many_rows_are_folded() {
     let results = results();
     let cases = results.experiments.iter().map(|e| e.cases.len()).max().unwrap();
@@ -196,4 +181,45 @@ fn what_is_missing_is_said_with_its_reason() {
         missing.to_string(),
         "results.xlsx is missing: there may be no more threads; the other files hold the same figures"
     );
+}
+
+#[test]
+fn a_scale_is_shown_as_soon_as_it_fits_beside_a_long_name() {
+    let mut results = results();
+    for cost in results.experiments.iter_mut().flat_map(|e| &mut e.costs) {
+        cost.name = cost.name.take().map(|name| format!("{name:_<70}"));
+    }
+    let with_scale = |width: usize| {
+        let style = Style { width, colour: false };
+        let screen = threadgauge_report::terminal_screen(&results, &style);
+        screen
+            .lines()
+            .filter(|line| line.contains("·●·"))
+            .map(|line| line.chars().count())
+            .max()
+    };
+    let (width, longest) = (96..200)
+        .find_map(|width| with_scale(width).map(|longest| (width, longest)))
+        .unwrap();
+    assert_eq!(longest, width, "the first that fits fills the screen");
+    assert!(width > 96, "{width}");
+}
+
+#[test]
+fn what_there_is_none_of_is_not_said() {
+    let style = Style {
+        width: 200,
+        colour: false,
+    };
+    let mut compared = compared();
+    let says_unknown =
+        |compared: &Compared| comparison_text(compared, &style).contains("Unknown is not the same");
+    assert!(says_unknown(&compared));
+    compared.rows.retain(|row| row.verdict != "unknown");
+    assert!(!says_unknown(&compared));
+    let mut claims = claim_rows();
+    let says_not_run = |claims: &[ClaimRow]| claims_table(claims, &style).contains(" not run");
+    assert!(says_not_run(&claims));
+    claims.retain(|claim| claim.state == "holds");
+    assert!(!says_not_run(&claims));
 }

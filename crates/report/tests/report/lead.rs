@@ -149,6 +149,8 @@ fn what_else_is_written_of_a_load_begins_with_it_too() {
         picture.contains("2 loads; the first: 900 a second.") && !picture.contains("measured nothing"),
         "{picture}"
     );
+    let (_, drawn) = picture.split_once("</style>").unwrap();
+    insta::assert_snapshot!("load_picture", drawn.replace("><", ">\n<"));
 
     let bytes = std::io::Cursor::new(xlsx_buffer(&results).unwrap());
     let mut workbook = zip::ZipArchive::new(bytes).unwrap();
