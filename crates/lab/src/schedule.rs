@@ -12,13 +12,14 @@ mod chosen;
 mod forecast;
 mod history;
 mod machine;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use threadgauge_machine::{CpuList, MachineError, Noise, Reading, noise_between};
+use threadgauge_machine::{CpuList, MachineError, Noise, Reading};
 use threadgauge_results::{
     Look, RunRecord, STOPPED_S, Sample, Status, Store, StoreError, StoredSample, THROTTLED_S,
 };
@@ -34,20 +35,14 @@ pub use forecast::Forecast;
 use forecast::seconds;
 use history::History;
 pub use machine::{Machine, ThisMachine};
+use surroundings::{Surroundings, WINDOW};
 
 /// A try is disturbed, and repeated, if the hypervisor took more than this share of its CPU time (rule 10).
 pub(crate) const STEAL_LIMIT: f64 = 0.01;
 /// A try is disturbed, and repeated, if other programs used more than this many CPUs beside it (rule 10).
 pub(crate) const FOREIGN_LIMIT_CPUS: f64 = 0.05;
-/// A try at least this long is judged by the load while it ran.
-const LONG: Duration = Duration::from_secs(1);
-/// A shorter try is judged by the load in the time of this length that ends with it: `/proc/stat` counts in steps of
-/// 10 ms, which are too coarse for the try alone.
-const WINDOW: Duration = Duration::from_secs(2);
 /// How many times a disturbed try is repeated.
 pub(crate) const REPEATS: u32 = 2;
-/// If half of this many latest tries were disturbed, the machine is loaded throughout. Repeating does not help then.
-const RECENT: usize = 20;
 
 /// Given the store and an experiment's id, the cases that continue after its latest look; without a look those that any
 /// claim needs.
@@ -197,47 +192,6 @@ pub fn run(
     }
     turns.end(machine.interrupts());
     Ok(Ending::Complete)
-}
-
-/// The machine's recent load.
-#[derive(Debug, Default)]
-struct Surroundings {
-    /// Readings of its counters, oldest first, over at least [`WINDOW`].
-    readings: VecDeque<Reading>,
-    /// Whether each of the last [`RECENT`] tries was disturbed.
-    disturbed: VecDeque<bool>,
-}
-
-impl Surroundings {
-    /// The load beside a worker that ran from `before` to `after`, by which its try is judged.
-    fn noise(&mut self, before: Reading, after: &Reading, cpus: &CpuList) -> Noise {
-        let own = noise_between(&before, after, Some(cpus));
-        self.readings.push_back(before);
-        let reach = |earlier: &Reading| Duration::from_nanos(after.at_ns.saturating_sub(earlier.at_ns));
-        while self.readings.len() > 1 && reach(&self.readings[1]) >= WINDOW {
-            self.readings.pop_front();
-        }
-        if own.wall >= LONG {
-            return own;
-        }
-        Noise {
-            throttled: own.throttled,
-            suspended: own.suspended,
-            ..noise_between(&self.readings[0], after, Some(cpus))
-        }
-    }
-
-    fn note(&mut self, disturbed: bool) {
-        self.disturbed.push_back(disturbed);
-        if self.disturbed.len() > RECENT {
-            self.disturbed.pop_front();
-        }
-    }
-
-    /// Whether the machine is loaded throughout, so that repeating does not help.
-    fn is_loaded(&self) -> bool {
-        2 * self.disturbed.iter().filter(|disturbed| **disturbed).count() >= RECENT
-    }
 }
 
 /// An experiment while it is measured.

@@ -285,3 +285,169 @@ impl<'a> View<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistic::{Metric, metric};
+    use crate::testing;
+
+    const TIME: Metric = metric("elapsed_ns", "ns");
+
+    fn params(n: u64, cpus: u64) -> Params {
+        Params::new().with("n", n).with("cpus", cpus)
+    }
+
+    fn of(n: u64) -> Statistic {
+        TIME.of(Params::new().with("n", n))
+    }
+
+    /// Three cases of ten rounds, the second twice and the third three times as long as the first.
+    fn cases() -> Vec<ViewCase> {
+        let rounds = |factor: f64| (0..10).map(|i| factor * (100.0 + f64::from(i % 3))).collect();
+        [1, 2, 3]
+            .map(|n| testing::case(params(n, n), [(TIME, rounds(n as f64))]))
+            .to_vec()
+    }
+
+    fn view(cases: Vec<ViewCase>, fewest: usize) -> View<'static> {
+        View {
+            fewest,
+            ..testing::view("e", Profile::Quick, cases)
+        }
+    }
+
+    /// The cases, of which so many rounds of the first were undisturbed, each beside so much load.
+    fn disturbed(undisturbed: u32, loads: [f64; 3]) -> Vec<ViewCase> {
+        let mut cases = cases();
+        for (case, load) in cases.iter_mut().zip(loads) {
+            case.ran_beside = RanBeside {
+                foreign_cpus: load,
+                ..RanBeside::default()
+            };
+        }
+        let values = cases[0].values.get_mut(TIME.name).unwrap();
+        values.retain(|round, _| *round <= undisturbed);
+        cases
+    }
+
+    #[test]
+    fn undisturbed_rounds_count_where_there_are_as_many_as_the_first_look_needs_and_else_all() {
+        let ratio = of(2).over(of(1));
+        let seen = |undisturbed, loads| {
+            let view = view(disturbed(undisturbed, loads), 6);
+            (view.rounds(&ratio).unwrap().len(), view.disturbance(&ratio))
+        };
+        assert_eq!(seen(10, [0.0; 3]), (10, None));
+        assert_eq!(seen(6, [0.0, 0.9, 0.0]), (6, None));
+        // The third case has no part in it.
+        assert_eq!(seen(5, [0.40, 0.41, 0.0]), (10, Some(true)));
+        assert_eq!(seen(5, [0.40, 0.50, 0.40]), (10, Some(false)));
+        // Few rounds that were all undisturbed are not disturbed.
+        let few = view(disturbed(10, [0.0; 3]), 20);
+        assert_eq!(
+            (few.rounds(&ratio).unwrap().len(), few.disturbance(&ratio)),
+            (10, None)
+        );
+        let by_round = few.by_round(&ratio).unwrap();
+        assert_eq!(
+            by_round.keys().copied().collect::<Vec<_>>(),
+            (1..=10).collect::<Vec<u32>>()
+        );
+        assert!(by_round.values().all(|ratio| (ratio - 2.0).abs() < 1e-12));
+    }
+
+    #[test]
+    fn a_round_that_one_cell_lacks_is_left_out_and_without_any_nothing_is_said() {
+        let mut some = cases();
+        let rounds = |case: &mut ViewCase, keep: fn(u32) -> bool| {
+            for of in [&mut case.values, &mut case.all] {
+                of.get_mut(TIME.name).unwrap().retain(|round, _| keep(*round));
+            }
+        };
+        rounds(&mut some[0], |round| round > 4);
+        rounds(&mut some[1], |round| round < 8);
+        let ratio = of(2).over(of(1));
+        let seen: Vec<u32> = view(some.clone(), 1)
+            .by_round(&ratio)
+            .unwrap()
+            .into_keys()
+            .collect();
+        assert_eq!(seen, [5, 6, 7]);
+        rounds(&mut some[1], |round| round < 5);
+        let lack = view(some, 1).by_round(&ratio).unwrap_err();
+        assert_eq!(
+            (lack.of, lack.says.as_str()),
+            (Need::Figures, "no round has figures for all the cells this needs")
+        );
+    }
+
+    #[test]
+    fn a_figure_has_its_estimate_and_a_difference_is_resolved_where_its_interval_leaves_0_out() {
+        let view = view(cases(), 1);
+        assert!((view.value(&of(2)).unwrap() - 202.0).abs() < 2.0);
+        assert!(view.estimate(&of(2)).unwrap().ci95.is_some());
+        assert!(view.shown(&of(2), "ns").contains("20"));
+        assert_eq!(
+            (view.value(&of(9)), view.shown(&of(9), "ns")),
+            (None, String::new())
+        );
+        assert!(view.resolved(&of(2).less(of(1))) && view.resolved(&of(1).less(of(2))));
+        assert!(!view.resolved(&of(1).less(of(1))) && !view.resolved(&of(9)));
+        assert!(view.measured(&of(2).over(of(1))) && !view.measured(&of(2).over(of(9))));
+    }
+
+    #[test]
+    fn a_cell_is_one_case_of_its_experiment() {
+        let mut all = cases();
+        all.push(testing::case(params(1, 7), [(TIME, vec![1.0])]));
+        let view = view(all, 1);
+        let says = |statistic: &Statistic| view.rounds(statistic).unwrap_err().says;
+        assert!(says(&of(1)).ends_with("picks several cases of this run"));
+        assert!(says(&of(9)).starts_with("needs e/n=9, which this run did not plan"));
+        let cell = |statistic: &Statistic| view.case(statistic.cells()[0]).cloned();
+        assert_eq!(cell(&of(2)), Some(params(2, 2)));
+        assert_eq!(cell(&of(9)), None);
+        let planned = [
+            ("other", Profile::Quick, Params::new().with("n", 9)),
+            ("e", Profile::Standard, Params::new().with("n", 8)),
+            ("e", Profile::Paper, Params::new().with("n", 9)),
+        ];
+        let planned = View {
+            planned: &planned,
+            ..view
+        };
+        let says = planned.rounds(&of(9)).unwrap_err().says;
+        assert!(
+            says.ends_with("; `threadgauge run e --profile paper` has it"),
+            "{says}"
+        );
+    }
+
+    #[test]
+    fn what_a_machine_lacks_is_said_once_and_anything_else_for_each_cell() {
+        let lacking = |need| {
+            let lack = Lack::new(need, "it is not here");
+            let mut all = cases();
+            all[0] = testing::lacking(params(1, 1), lack);
+            view(all, 1).rounds(&of(1)).unwrap_err().says
+        };
+        assert_eq!(lacking(Need::Cpus), "it is not here");
+        assert_eq!(lacking(Need::Figures), "needs e/n=1,cpus=1: it is not here");
+    }
+
+    #[test]
+    fn the_most_cpus_are_those_of_any_case_and_more_than_one() {
+        assert_eq!(view(cases(), 1).all_cpus(), Some(3));
+        assert_eq!(view(cases()[..2].to_vec(), 1).all_cpus(), Some(2));
+        assert_eq!(view(cases()[..1].to_vec(), 1).all_cpus(), None);
+        let lack = |need| testing::lacking(params(4, 2), Lack::new(need, "there is one CPU"));
+        let lacks = |cases: &[ViewCase], cpus| view(cases.to_vec(), 1).lacks_cpus(cpus).cloned();
+        let two = [lack(Need::Cpus), lack(Need::Cpus), cases()[2].clone()];
+        assert_eq!(lacks(&two, 2), Some(Lack::new(Need::Cpus, "there is one CPU")));
+        assert_eq!(lacks(&two, 3), None);
+        assert_eq!(lacks(&[lack(Need::Cpus), cases()[1].clone()], 2), None);
+        assert_eq!(lacks(&[lack(Need::Memory)], 2), None);
+        assert_eq!(lacks(&[], 2), None);
+    }
+}

@@ -261,4 +261,54 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn what_a_case_records_is_in_its_sample() {
+        let mut worker = worker(0);
+        worker.record(statistic::metric("elapsed_ns", "ns"), 5.0);
+        worker.metric("share", "ratio", 0.5);
+        worker.tag("cold");
+        worker.tag("low-overlap");
+        worker.tag("cold");
+        worker.noise("overlap", 0.9);
+        // A switch of its own accord.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let sample = worker.finish(Ok(()));
+        assert_eq!((sample.status, sample.reason.as_ref()), (Status::Ok, None));
+        assert_eq!(sample.tags, ["cold", "low-overlap"]);
+        let of = |name: &str| sample.metrics.iter().find(|m| m.name == name).unwrap();
+        assert_eq!(
+            (of("elapsed_ns").unit.as_str(), of("elapsed_ns").value),
+            ("ns", 5.0)
+        );
+        assert_eq!((of("share").unit.as_str(), of("share").value), ("ratio", 0.5));
+        assert_eq!(sample.noise["overlap"], 0.9);
+        assert!(sample.noise["voluntary_switches"] >= 1.0);
+        assert!(sample.noise.contains_key("involuntary_switches"));
+    }
+
+    #[test]
+    fn what_a_case_lacks_is_named_by_a_tag_that_is_read_back() {
+        let finished = |error| worker(0).finish(Err(error));
+        for need in [
+            Need::Cpus,
+            Need::Program,
+            Need::System,
+            Need::Memory,
+            Need::Profile,
+            Need::Figures,
+        ] {
+            let lacking = Lack::new(need, "it is not here");
+            let sample = finished(CaseError::Skipped(lacking.clone()));
+            assert_eq!(sample.status, Status::Skipped);
+            assert_eq!(lack(&sample), Some(lacking));
+        }
+        let failed = finished(CaseError::failed("making a thread", "refused"));
+        assert_eq!(failed.status, Status::Failed);
+        assert_eq!(
+            lack(&failed),
+            Some(Lack::new(Need::Figures, "making a thread: refused"))
+        );
+        assert_eq!(lack(&worker(0).finish(Ok(()))), None);
+    }
 }
