@@ -1,6 +1,7 @@
 //! What has been posted to a loop is ahead of what a client of that loop says later, and of what confirms it.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -65,6 +66,45 @@ fn count(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).expect("not zero")
 }
 
+/// For a while.
+fn hears_nothing(client: &mut TcpStream) {
+    client.set_nonblocking(true).expect("a socket");
+    for _ in 0..100 {
+        let early = client.read(&mut [0]).expect_err("nothing before");
+        assert_eq!(early.kind(), ErrorKind::WouldBlock);
+        thread::sleep(Duration::from_millis(1));
+    }
+    client.set_nonblocking(false).expect("a socket");
+}
+
+/// A loop that cannot post yet does not send either.
+#[test]
+fn an_answer_is_not_sent_before_what_it_confirms_is_posted() {
+    for kernel in [Kernel::Epoll, Kernel::IoUring] {
+        let (talk, ..) = talk();
+        let manager = ReactorManager::joined(count(2), Placement::LeastLoaded);
+        drive(Server::new(talk), manager, kernel, |loops| {
+            let (_, mut publisher) = loops.connect(0, 0);
+            let (_, mut hearer) = loops.connect(1, 1);
+            hearer.write_all(b"h").expect("sent");
+            loops.turn(1);
+            publisher.write_all(b"p").expect("sent");
+            let cannot_post = loops.shared.posting(0);
+            let publishes = &mut loops.all[0];
+            thread::scope(|scope| {
+                scope.spawn(|| turn(publishes));
+                hears_nothing(&mut publisher);
+                drop(cannot_post);
+            });
+            publisher.read_exact(&mut [0]).expect("the answer");
+            loops.turn(1);
+            let mut heard = [0; 2];
+            hearer.read_exact(&mut heard).expect("all of it");
+            assert_eq!(&heard, b"hM", "{kernel:?}");
+        });
+    }
+}
+
 #[test]
 fn what_was_posted_before_a_client_is_read_comes_before_its_answer() {
     for kernel in [Kernel::Epoll, Kernel::IoUring] {
@@ -120,15 +160,9 @@ fn an_answer_is_not_sent_before_every_loop_has_what_it_confirms() {
         let sends = &mut loops.all[1];
         thread::scope(|scope| {
             scope.spawn(|| turn(sends));
-            publisher.set_nonblocking(true).expect("a socket");
-            for _ in 0..100 {
-                let early = publisher.read(&mut [0]).expect_err("nothing before");
-                assert_eq!(early.kind(), ErrorKind::WouldBlock);
-                thread::sleep(Duration::from_millis(1));
-            }
+            hears_nothing(&mut publisher);
             drop(still_posting);
         });
-        publisher.set_nonblocking(false).expect("a socket");
         publisher.read_exact(&mut [0]).expect("the answer");
     });
 }
