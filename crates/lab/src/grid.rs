@@ -61,6 +61,8 @@ pub struct PlannedCase {
     pub skip: Option<Lack>,
     /// Refuses parameters that the case cannot have: `--set` may have changed them.
     pub check: fn(&Params) -> Result<(), CaseError>,
+    /// What a sample of other parameters is expected to take, where that is known better than from their size.
+    pub takes: Option<fn(&Params) -> Option<Duration>>,
 }
 
 impl PlannedCase {
@@ -73,6 +75,7 @@ impl PlannedCase {
             estimate,
             skip: None,
             check: |params| P::read(params).map(drop),
+            takes: None,
         }
     }
 

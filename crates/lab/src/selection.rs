@@ -1,7 +1,7 @@
 //! Which experiments and which of their cases: names, `--only` and `--set`.
 //!
-//! `--only` picks cases and `--set` replaces parameters. An unknown name is refused, with the nearest known one; it is
-//! never ignored.
+//! `--only` picks cases and `--set` replaces parameters: of several values each makes a case. An unknown name is
+//! refused, with the nearest known one; it is never ignored.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,8 +19,16 @@ use crate::site::Site;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// Not `NAME=VALUE`.
-    #[error("`{0}` is not NAME=VALUE, as in unit=thread,count=64")]
+    #[error("`{0}` is not NAME=VALUE, as in unit=thread,count=64,128")]
     Malformed(String),
+    /// A parameter cannot be set to the same value twice.
+    #[error("--set: {key}={value} is given twice; each value of a name makes cases of its own")]
+    Twice {
+        /// The parameter.
+        key: String,
+        /// What was typed.
+        value: String,
+    },
     /// There is no such experiment.
     #[error("there is no experiment `{name}`{}; `threadgauge list` shows them", nearest(.known, .name))]
     UnknownExperiment {
@@ -72,7 +80,8 @@ pub fn nearest(known: &[String], typed: &str) -> String {
         .map_or_else(String::new, |(_, name)| format!(" (did you mean `{name}`?)"))
 }
 
-/// `NAME=VALUE,NAME=VALUE`; a name may come more than once.
+/// `NAME=VALUE,NAME=VALUE`; a name may come more than once, and a part without a name is a further value of the one
+/// before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector(Vec<(String, Value)>);
 
@@ -80,27 +89,32 @@ impl FromStr for Selector {
     type Err = SelectionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let pair = |part: &str| {
-            let malformed = || SelectionError::Malformed(part.to_owned());
-            let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+        let mut pairs: Vec<(String, Value)> = Vec::new();
+        for part in text.split(',') {
+            let before = pairs.last().map_or("", |(name, _)| name);
+            let (name, value) = part.split_once('=').unwrap_or((before, part));
             let (name, value) = (name.trim(), value.trim());
             if name.is_empty() || value.is_empty() {
-                return Err(malformed());
+                return Err(SelectionError::Malformed(part.to_owned()));
             }
-            Ok((name.to_owned(), Value::parse(value)))
-        };
-        text.split(',').map(pair).collect::<Result<_, _>>().map(Self)
+            pairs.push((name.to_owned(), Value::parse(value)));
+        }
+        Ok(Self(pairs))
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        f.write_str(&pairs.join(","))
+        let mut before = None;
+        for (name, value) in &self.0 {
+            match before {
+                Some(before) if before == name => write!(f, ",{value}")?,
+                Some(_) => write!(f, ",{name}={value}")?,
+                None => write!(f, "{name}={value}")?,
+            }
+            before = Some(name);
+        }
+        Ok(())
     }
 }
 
@@ -115,12 +129,16 @@ impl Selector {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether the case has, for every name, one of its values.
-    fn picks(&self, params: &Params) -> bool {
-        self.keys().into_iter().all(|key| {
-            let mut wanted = self.0.iter().filter(|(name, _)| name == key);
-            wanted.any(|(_, value)| params.get(key) == Some(value))
-        })
+    /// The values of a name, in the order given.
+    fn values(&self, key: &str) -> impl Iterator<Item = &Value> {
+        let of_it = self.0.iter().filter(move |(name, _)| name == key);
+        of_it.map(|(_, value)| value)
+    }
+
+    /// Whether a case has, for every name, one of its values, as `of` says.
+    fn picks<'a>(&self, of: impl Fn(&str, &Value) -> Option<&'a Value>) -> bool {
+        let mut keys = self.keys().into_iter();
+        keys.all(|key| self.values(key).any(|value| of(key, value) == Some(value)))
     }
 }
 
@@ -179,22 +197,54 @@ pub fn choose(
             });
         }
     }
-    for c in &mut chosen {
-        replace(&mut c.plan, set);
+    let mut seen = BTreeSet::new();
+    if let Some((key, value)) = set.0.iter().find(|&(key, value)| !seen.insert((key, value))) {
+        return Err(SelectionError::Twice {
+            key: key.clone(),
+            value: value.to_string(),
+        });
+    }
+    let changed: Vec<Vec<Changed>> = chosen.iter().map(|c| replace(&c.plan, set)).collect();
+    let all = || changed.iter().flatten();
+    let planned: BTreeSet<(&str, &Value)> = all().flat_map(|case| case.planned.iter()).collect();
+    let made: BTreeSet<(&str, &Value)> = all().flat_map(|case| case.case.params.iter()).collect();
+    if let Some((key, value)) = (only.0.iter())
+        .map(|(key, value)| (key.as_str(), value))
+        .find(|wanted| !planned.contains(wanted) && !made.contains(wanted))
+    {
+        let known: BTreeSet<&Value> = planned
+            .iter()
+            .chain(&made)
+            .filter(|(k, _)| *k == key)
+            .map(|(_, v)| *v)
+            .collect();
+        return Err(SelectionError::UnknownValue {
+            key: key.to_owned(),
+            value: value.to_string(),
+            known: known.iter().map(ToString::to_string).collect(),
+        });
+    }
+    // What the profile has is picked there, whatever it is set to; else what was set.
+    let picks = |case: &Changed| {
+        only.picks(|key, value| match planned.contains(&(key, value)) {
+            true => case.planned.get(key),
+            false => case.case.params.get(key),
+        })
+    };
+    let cases: Vec<Vec<PlannedCase>> = changed
+        .iter()
+        .map(|changed| {
+            once(
+                changed
+                    .iter()
+                    .filter(|case| picks(case))
+                    .map(|case| case.case.clone()),
+            )
+        })
+        .collect();
+    for (c, cases) in chosen.iter_mut().zip(cases) {
+        c.plan.cases = cases;
         c.plan.fit(site);
-    }
-    for (key, value) in &only.0 {
-        let known: BTreeSet<&Value> = cases(&chosen).filter_map(|p| p.get(key)).collect();
-        if !known.contains(value) {
-            return Err(SelectionError::UnknownValue {
-                key: key.clone(),
-                value: value.to_string(),
-                known: known.iter().map(ToString::to_string).collect(),
-            });
-        }
-    }
-    for c in &mut chosen {
-        c.plan.cases.retain(|case| only.picks(&case.params));
     }
     chosen.retain(|c| !c.plan.cases.is_empty());
     if chosen.is_empty() {
@@ -217,29 +267,60 @@ fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
     chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params)
 }
 
-/// Replaces parameters where cases have them; cases that become the same are one.
-fn replace(plan: &mut Plan, set: &Selector) {
-    for (key, value) in &set.0 {
-        for case in &mut plan.cases {
-            let Some(old) = case.params.get(key).cloned() else {
-                continue;
-            };
-            case.estimate = scaled(case, &old, value);
-            case.params.set(key, value.clone());
-        }
-    }
-    let mut seen = BTreeSet::new();
-    plan.cases.retain(|case| seen.insert(case.params.to_string()));
+/// A case as it is planned, with one of the values that were set in place of each.
+struct Changed {
+    planned: Params,
+    case: PlannedCase,
 }
 
-/// More work takes longer, at most in proportion. An estimate is at most a day.
+/// Replaces parameters where cases have them: of several values each makes a case.
+fn replace(plan: &Plan, set: &Selector) -> Vec<Changed> {
+    let as_planned = |case: &PlannedCase| Changed {
+        planned: case.params.clone(),
+        case: case.clone(),
+    };
+    let mut all: Vec<Changed> = plan.cases.iter().map(as_planned).collect();
+    for key in set.keys() {
+        let with_each = |Changed { planned, case }: Changed| {
+            let Some(old) = case.params.get(key).cloned() else {
+                return vec![Changed { planned, case }];
+            };
+            let with = |value: &Value| {
+                let mut case = case.clone();
+                case.params.set(key, value.clone());
+                let known = case.takes.and_then(|takes| takes(&case.params));
+                case.estimate = known.map_or_else(|| scaled(&case, &old, value), |known| known.min(MOST));
+                Changed {
+                    planned: planned.clone(),
+                    case,
+                }
+            };
+            set.values(key).map(with).collect()
+        };
+        all = all.into_iter().flat_map(with_each).collect();
+    }
+    all
+}
+
+/// Cases that have become the same are one.
+fn once(cases: impl Iterator<Item = PlannedCase>) -> Vec<PlannedCase> {
+    let mut seen = BTreeSet::new();
+    cases
+        .filter(|case| seen.insert(case.params.to_string()))
+        .collect()
+}
+
+/// The most that a case is expected to take.
+const MOST: Duration = Duration::from_secs(24 * 3600);
+
+/// More work takes longer, at most in proportion.
 fn scaled(case: &PlannedCase, old: &Value, new: &Value) -> Duration {
     match (old, new) {
         (Value::Int(old), Value::Int(new)) if new > old => {
             let factor = (new / (*old).max(1)).saturating_add(1);
             case.estimate
                 .saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX))
-                .min(Duration::from_secs(24 * 3600))
+                .min(MOST)
         }
         _ => case.estimate,
     }
@@ -286,10 +367,12 @@ mod tests {
 
     #[test]
     fn several_values_of_a_name_are_alternatives_and_names_add_up() {
-        let only = selector("unit=thread,count=1,count=64");
-        let picked = plan().cases.iter().filter(|c| only.picks(&c.params)).count();
-        assert_eq!(picked, 2);
-        assert!(!selector("unit=process,count=64").picks(&plan().cases[2].params));
+        let picks = |only: &str, case: &PlannedCase| selector(only).picks(|key, _| case.params.get(key));
+        for only in ["unit=thread,count=1,count=64", "unit=thread,count=1,64"] {
+            assert_eq!(plan().cases.iter().filter(|case| picks(only, case)).count(), 2);
+            assert_eq!(selector(only).to_string(), "unit=thread,count=1,64");
+        }
+        assert!(!picks("unit=process,count=64", &plan().cases[2]));
     }
 
     const fn experiment(id: &'static str, first_run: bool) -> Experiment {
@@ -326,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_is_not_name_and_value_is_refused() {
-        for text in ["", "unit", "=3", "unit=", "unit=thread,,count=1"] {
+        for text in ["", "unit", "3,unit=thread", "=3", "unit=", "unit=thread,,count=1"] {
             assert!(
                 matches!(text.parse::<Selector>(), Err(SelectionError::Malformed(_))),
                 "{text:?}"
@@ -336,27 +419,75 @@ mod tests {
 
     #[test]
     fn replacing_makes_equal_cases_one_and_gives_larger_ones_more_time() {
+        let left = chosen("", "count=128").unwrap();
+        let params: Vec<String> = left.iter().map(|c| c.params.to_string()).collect();
+        assert_eq!(params, ["unit=thread,count=128", "unit=process,count=128"]);
+        assert!(left[0].estimate >= Duration::from_millis(1280));
+    }
+
+    #[test]
+    fn each_of_several_values_makes_cases_in_the_order_given() {
+        let params = |only: &str, set: &str| -> Vec<String> {
+            let chosen = chosen(only, set).unwrap();
+            chosen.iter().map(|case| case.params.to_string()).collect()
+        };
+        assert_eq!(
+            params("unit=thread", "count=128,2"),
+            ["unit=thread,count=128", "unit=thread,count=2"]
+        );
+        assert_eq!(
+            params("", "count=3,unit=process,thread"),
+            ["unit=process,count=3", "unit=thread,count=3"]
+        );
+        let twice = chosen("", "count=3,count=2,3").map(drop).unwrap_err();
+        assert!(twice.to_string().contains("count=3 is given twice"), "{twice}");
+    }
+
+    #[test]
+    fn what_is_picked_may_be_set_to_another_value_and_what_was_set_may_be_picked() {
+        let params = |only: &str, set: &str| -> Vec<String> {
+            let chosen = chosen(only, set).unwrap();
+            chosen.iter().map(|case| case.params.to_string()).collect()
+        };
+        assert_eq!(params("count=64", "count=2"), ["unit=thread,count=2"]);
+        assert_eq!(
+            params("count=3", "count=2,3"),
+            ["unit=thread,count=3", "unit=process,count=3"]
+        );
+        let unknown = chosen("count=5", "count=2,3").map(drop).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "--only: no case of this profile has count=5; there are: 1, 2, 3, 64"
+        );
+    }
+
+    #[test]
+    fn an_experiment_may_know_better_how_long_other_values_take() {
         let mut plan = plan();
-        replace(&mut plan, &selector("count=128"));
-        let left: Vec<String> = plan.cases.iter().map(|c| c.params.to_string()).collect();
-        assert_eq!(left, ["unit=thread,count=128", "unit=process,count=128"]);
-        assert!(plan.cases[0].estimate >= Duration::from_millis(1280));
+        for case in &mut plan.cases {
+            case.takes = Some(|params| (params.int("count")? < 1_000).then_some(Duration::from_secs(7)));
+        }
+        let estimate = |count: &str| replace(&plan, &selector(count))[0].case.estimate;
+        assert_eq!(estimate("count=500"), Duration::from_secs(7));
+        assert_eq!(estimate("count=1000"), Duration::from_millis(10_010));
+        assert_eq!(estimate("count=99999999999"), MOST);
+    }
+
+    /// The cases of one experiment; empty: nothing is picked.
+    fn chosen(only: &str, set: &str) -> Result<Vec<PlannedCase>, SelectionError> {
+        const ANY: Experiment = experiment("any", true);
+        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let only = match only {
+            "" => Selector::default(),
+            only => selector(only),
+        };
+        let mut chosen = choose(&[&ANY], &site, &only, &selector(set))?;
+        Ok(chosen.remove(0).plan.cases)
     }
 
     #[test]
     fn what_no_case_can_be_is_refused_before_it_runs_and_what_some_can_be_is_not() {
-        const ANY: Experiment = experiment("any", true);
-        let site = crate::testing::site(crate::site::Profile::Quick, 1);
-        let chosen = |only: &str, set: &str| {
-            let only = if only.is_empty() {
-                Selector::default()
-            } else {
-                selector(only)
-            };
-            let chosen = choose(&[&ANY], &site, &only, &selector(set));
-            chosen.map(|chosen| chosen[0].plan.cases.len())
-        };
-        let says = |only: &str, set: &str| chosen(only, set).unwrap_err().to_string();
+        let says = |only: &str, set: &str| chosen(only, set).map(drop).unwrap_err().to_string();
         let is = "--set: no case of any can run so: the parameter";
         for (only, set, why) in [
             ("", "count=0", "count is 0; it must be a number from 1 to 500"),
@@ -374,7 +505,7 @@ mod tests {
         ] {
             assert_eq!(says(only, set), format!("{is} {why}"));
         }
-        assert_eq!(chosen("", "count=100"), Ok(2));
+        assert_eq!(chosen("", "count=100").unwrap().len(), 2);
     }
 
     #[test]

@@ -156,10 +156,10 @@ pub struct RunOptions {
     /// How much to run
     #[arg(long, value_enum, default_value_t)]
     pub profile: ProfileName,
-    /// Only the cases with these parameters; several values of one name are alternatives
+    /// Only the cases with these parameters; several values of one name (count=2,5) are alternatives
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub only: Vec<Selector>,
-    /// Replace parameters of the cases
+    /// Replace parameters of the cases; several values of one name (count=2,5) make cases of their own
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub set: Vec<Selector>,
     /// Exactly this many rounds, at least 1; 6 or more give intervals

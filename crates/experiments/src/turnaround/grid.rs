@@ -31,7 +31,10 @@ pub(super) fn plan(site: &Site) -> Plan {
     let mut planned: Vec<PlannedCase> = Vec::new();
     for case in cases {
         if !planned.iter().any(|p| p.params == case.params()) {
-            planned.push(PlannedCase::new(case, estimate(case)));
+            planned.push(PlannedCase {
+                takes: Some(|params| Case::checked(params).ok().map(estimate)),
+                ..PlannedCase::new(case, estimate(case))
+            });
         }
     }
     let reference = Case::serial(Kind::Cpu, 5, SHORT_MS).concurrent();
@@ -200,6 +203,7 @@ mod tests {
     use super::*;
     use crate::turnaround::EXPERIMENT;
     use threadgauge_lab::schedule::Chosen;
+    use threadgauge_lab::selection::choose;
 
     fn chosen(profile: Profile, cpus: usize) -> Chosen {
         Chosen::all(&EXPERIMENT, &threadgauge_lab::testing::site(profile, cpus))
@@ -226,6 +230,21 @@ mod tests {
         assert!((400.0..=600.0).contains(&standard), "{standard}");
         let hours = takes(Profile::Paper, 10) / 3600.0;
         assert!((11.5..=13.5).contains(&hours), "{hours}");
+    }
+
+    #[test]
+    fn values_of_the_users_own_are_estimated_by_theory() {
+        let selector = |text: &str| text.parse().unwrap();
+        let seconds = |only: &str| -> Vec<u64> {
+            let site = threadgauge_lab::testing::site(Profile::Quick, 2);
+            let set = selector("count=500,base_ms=120,kind=io,lengths=equal,order=descending");
+            let chosen = choose(&[&EXPERIMENT], &site, &selector(only), &set).unwrap();
+            let cases = chosen.iter().flat_map(|chosen| &chosen.plan.cases);
+            cases.map(|case| case.estimate.as_secs()).collect()
+        };
+        // One after the other, and 25 at a time.
+        assert_eq!(seconds("mode=serial,extra=none,cpus=1"), [61]);
+        assert_eq!(seconds("mode=concurrent,extra=none,cpus=1,carrier=thread"), [2]);
     }
 
     #[test]

@@ -57,6 +57,7 @@ impl Chosen {
             estimate: Duration::from_millis(c.estimate_ms.into()),
             skip: c.skip.clone(),
             check: |_| Ok(()),
+            takes: None,
         });
         Self {
             experiment,
