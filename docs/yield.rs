@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     control: "The same loop without the call.",
     traps: &["With another unit on the CPU a yield switches, and costs more."],
     source: "001 yields among many threads and never measures a yield alone.",
+    calls: &[],
     plan,
     run,
     read,

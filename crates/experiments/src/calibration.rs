@@ -63,6 +63,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 000 calibrates at the start of its program and says that repeats in an unchanged environment \
          differ by up to 20 %; on a 486/33 under Windows, whose timer was coarse.",
+    calls: &[],
     plan,
     run,
     read,

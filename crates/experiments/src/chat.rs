@@ -100,6 +100,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              eight by hyper-threading, and gives its findings as percentages. Here is its load without Java: what it compares \
              cannot be changed on one machine, so its claims are not decided. The designs, and the question what the yield \
              does, are ours.",
+    calls: &[],
     plan,
     run,
     read,

@@ -68,6 +68,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 003 says in words that threads are the better choice for heavy computation, and that processes use the CPU \
              less well; source 004 that two virtual CPUs of one core are not two CPUs. Neither measured it so. The \
              work is ours.",
+    calls: &[],
     plan,
     run,
     read,

@@ -76,6 +76,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A server that is not on the path is skipped.",
     ],
     source: "No source asks this. The bounds are targets of this project.",
+    calls: &[],
     plan,
     run,
     read,

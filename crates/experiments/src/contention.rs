@@ -99,6 +99,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 000 says that a split which needs little, simple synchronisation beats one that needs much; source 003 that \
              data changed by two threads without care go wrong and those of processes do not. Neither measured it. The rates, \
              counts and trials are those of the claims' rules.",
+    calls: &[],
     plan,
     run,
     read,

@@ -87,6 +87,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 003 says in words that a crashing thread takes its process down and a crashing process leaves the others \
              unharmed. It tried neither.",
+    calls: &[],
     plan,
     run,
     read,

@@ -87,6 +87,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 003 says without figures that a process needs far more memory than a thread, and that it costs about 30 \
              threads; source 000 that a thread takes resources beyond time.",
+    calls: &[],
     plan,
     run,
     read,

@@ -48,6 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The \
          heartbeat of 10 ms is that of the claim's wording.",
+    calls: &[],
     plan,
     run,
     read,

@@ -64,6 +64,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 003 says that data of threads are shared simply and those of processes need IPC (its matrix), and \
              measured neither. Sizes and means are ours; the claim's are 64 bytes and 4 KiB.",
+    calls: &[],
     plan,
     run,
     read,

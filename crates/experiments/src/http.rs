@@ -98,6 +98,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "No source compared its server with others: 002 describes a web server and measured its framework with group messages. The \
              bounds are targets of this project. Those against nginx (no dearer, and six times with requests on their way) were \
              set after first runs.",
+    calls: &[],
     plan,
     run,
     read,

@@ -51,6 +51,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 004 says that threads of NPTL have the process id of their process, and that under LinuxThreads each was a \
              process, with a manager thread beside them. Source 003 counted 1,010 threads of a Java program that had made 1,000.",
+    calls: &[],
     plan,
     run,
     read,

@@ -154,6 +154,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 003 ran 255 threads and crashed with 350, 500, 800 and 1,000, says that 3 GiB of address space have room for \
              384 stacks of 8 MiB, and ran 1,000 with stacks of 1 MiB. Its program was of 32 bits; here the same address space is \
              a limit on a process of 64 bits. It set the stack by ulimit -s, here pthread_attr_setstacksize does.",
+    calls: &[],
     plan,
     run,
     read,

@@ -74,6 +74,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 003 says that tests with identical clients do not represent fast, slow, patient, impatient and hostile ones, \
              and measured none. The classes are its words; their weights and figures are ours.",
+    calls: &[],
     plan,
     run,
     read,

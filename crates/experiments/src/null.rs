@@ -28,6 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "The cost of the cheap operation includes the loop around it.",
     ],
     source: "No source measured its own harness; source 000 says that its loop was up to 20 % off.",
+    calls: &[],
     plan,
     run,
     read,

@@ -64,6 +64,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A server that is not on the path is skipped, and a claim about it is not testable.",
     ],
     source: "No source compared its server with others. The bounds are targets of this project.",
+    calls: &[],
     plan,
     run,
     read,

@@ -67,6 +67,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 002 says that asynchronous requests with numbers do not wait for each other and that the server schedules \
              them by its resources, and measured neither. The step, its length and the eight requests in flight are the \
              probe's; other depths, designs and the mix of long and short steps are ours.",
+    calls: &[],
     plan,
     run,
     read,

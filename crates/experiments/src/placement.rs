@@ -54,6 +54,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Whether two CPUs are of one core is not looked at.",
     ],
     source: "Source 003 says in words that while there are no more threads than CPUs each runs on its own. It did not look.",
+    calls: &[],
     plan,
     run,
     read,

@@ -67,6 +67,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              placement left to the scheduler; its figures are missing (N-35). lmbench drops results of 0 and less; here \
              what cannot be told from 0 is below resolution. Source 003 says both that threads switch faster and that \
              processes do (N-08), and measured neither.",
+    calls: &[],
     plan,
     run,
     read,

@@ -72,6 +72,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A server that is not on the path is skipped.",
     ],
     source: "No source asks this; the question is this project's own.",
+    calls: &[],
     plan,
     run,
     read,

@@ -61,6 +61,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "No source measured a wake-up. Source 003 names what many waiters cost, the thundering herd of accept (P-36); \
              `server-designs` tests it on servers.",
+    calls: &[],
     plan,
     run,
     read,

@@ -37,6 +37,8 @@ pub struct Experiment {
     pub traps: &'static [&'static str],
     /// What the sources did, and where this differs; or that there is no source.
     pub source: &'static str,
+    /// Commands that measure values of the user's own.
+    pub calls: &'static [&'static str],
     /// The cases of the site's profile, with what each is expected to take. It measures nothing and starts nothing.
     pub plan: fn(&Site) -> Plan,
     /// Runs one case once. Called in a worker: a fresh, single-threaded process, pinned to the case's CPUs. Its error

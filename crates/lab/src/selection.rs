@@ -386,6 +386,7 @@ mod tests {
             control: "",
             traps: &[],
             source: "",
+            calls: &[],
             plan: |_| plan(),
             run: |_, _| Ok(()),
             read: |_| Answer::default(),

@@ -45,6 +45,7 @@ pub const EXPERIMENT: Experiment = Experiment {
                      before all were reaped, and 100,000 threads joined one by one. Here fork waits for each child as the \
                      threads are waited for; fork-sigchld is the source's way put right. Source 004 measured pthread_create \
                      and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
+    calls: &[],
     plan: grid::plan,
     run: measure::measure,
     read: read::answer,

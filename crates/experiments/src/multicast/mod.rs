@@ -52,6 +52,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              with a pool, on one, two and four CPUs, at 1,000 to 10,000 connections. Its figures 7 (throughput) and 8 (delay) have \
              no numbers in the text, which says about 1, 2 and 4 times; its white-box result is empty. Its machine with four CPUs \
              had eight times the memory of the others. Ours is one machine over loopback, without a limit on the network.",
+    calls: &[],
     plan: case::plan,
     run: measure::run,
     read: read::read,

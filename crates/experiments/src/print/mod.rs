@@ -49,6 +49,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              and were repeated with 1 MiB; whether the smaller groups were too is not said). The same setting, 255 \
              units of 1,000 lines, stands twice in the source and differs by 19 % and 32 %, more than the two kinds \
              differ.",
+    calls: &[],
     plan: case::plan,
     run,
     read: read::read,

@@ -99,6 +99,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "What slicing costs depends on the caches and on how long a scheduler lets each run.",
     ],
     source: "Source 000 states all five for Windows NT and 95 without figures.",
+    calls: &[],
     plan,
     run,
     read,

@@ -48,6 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
              seconds, and no totals, which it misses. His clients were on other machines and his 15 units made beforehand; \
              here all is on one machine over the loopback address. Cells without a figure were not supported there. 000 \
              holds one thread with asynchronous I/O against many that block.",
+    calls: &[],
     plan: case::plan,
     run: measure::run,
     read: read::read,

@@ -215,6 +215,16 @@ impl Case {
         }
     }
 
+    /// The same, one after the other.
+    pub(super) const fn one_after_the_other(self) -> Self {
+        Self {
+            mode: Mode::Serial,
+            carrier: Carrier::Caller,
+            degree: Degree::AtMost(1),
+            ..self
+        }
+    }
+
     /// Reads a case back, whose mode must be that of its carrier.
     pub(super) fn checked(params: &Params) -> Result<Self, CaseError> {
         let case = Self::read(params)?;

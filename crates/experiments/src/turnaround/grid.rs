@@ -45,6 +45,11 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
 }
 
+/// Those of all profiles.
+pub(super) fn of_profiles(all: u64) -> Vec<Case> {
+    [quick(all), standard(all), paper(all)].concat()
+}
+
 fn quick(all: u64) -> Vec<Case> {
     let mut cases = matrix(&KINDS, &COUNTS[..3], &[SHORT_MS]);
     cases.extend(matrix(&[Kind::Cpu], &[2], &[30]));

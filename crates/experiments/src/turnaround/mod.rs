@@ -3,8 +3,8 @@
 //!
 //! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run. `measure` runs one case by our own
 //! executor (`threadgauge-exec`). `work` is what a computation does, and `server` and `disk` are what it waits for.
-//! `ideal` is theory, which every sample has beside the measured times. `claims` and `reading` read the answer off the
-//! samples.
+//! `ideal` is theory, which every sample has beside the measured times. `claims`, `reading` and, of what users set
+//! themselves, `own` read the answer off the samples.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
@@ -21,6 +21,7 @@ mod disk;
 mod grid;
 mod ideal;
 mod measure;
+mod own;
 mod reading;
 mod server;
 #[cfg(test)]
@@ -69,6 +70,11 @@ pub const EXPERIMENT: Experiment = Experiment {
                      10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
                      its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
                      factors besides its matrix are ours.",
+    calls: &[
+        "threadgauge run turnaround --set kind=io,base_ms=200,count=2,5,8,lengths=equal,order=descending --only extra=none,cpus=1",
+        "threadgauge run turnaround --set kind=io,base_ms=120,count=500,lengths=equal,order=descending --only extra=none,cpus=1",
+        "threadgauge run turnaround --set kind=mix50,base_ms=30,count=3,6,order=shuffled --only extra=none",
+    ],
     plan: grid::plan,
     run,
     read: reading::read,

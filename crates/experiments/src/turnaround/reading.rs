@@ -10,6 +10,7 @@ use super::claims::{
     mean_ratio, over_theory, pairs, ratio,
 };
 use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
+use super::own;
 
 /// Everything that is read off a run.
 pub(super) fn read(view: &View<'_>) -> Answer {
@@ -18,10 +19,12 @@ pub(super) fn read(view: &View<'_>) -> Answer {
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(),
-        figures: charts(view),
+        figures: [charts(view), own::charts(view)].concat(),
         tables: KINDS
             .into_iter()
-            .filter_map(|kind| matrix_table(view, kind))
+            .map(|kind| matrix_table(view, kind))
+            .chain([own::table_of(view)])
+            .flatten()
             .collect(),
         ..Answer::default()
     }
@@ -61,7 +64,11 @@ fn answer(view: &View<'_>) -> String {
             count * base_ms
         ))
     };
-    let parts: Vec<String> = KINDS.into_iter().filter_map(part).collect();
+    let parts: Vec<String> = KINDS
+        .into_iter()
+        .filter_map(part)
+        .chain(own::answer(view))
+        .collect();
     if parts.is_empty() {
         return "The cells that would answer this have no figures in this run.".to_owned();
     }

@@ -7,6 +7,7 @@ use super::EXPERIMENT;
 use super::case::{Case, Extra, Kind, Mode};
 use super::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
 use threadgauge_lab::schedule::Chosen;
+use threadgauge_lab::selection::choose;
 
 /// The values that a case's figures are made of.
 pub(super) struct Made {
@@ -21,29 +22,41 @@ pub(super) fn run(
     cpus: usize,
     f: impl Fn(Case) -> Option<Made>,
 ) -> View<'static> {
-    let cases = Chosen::all(&EXPERIMENT, &site(profile, cpus))
-        .plan
-        .cases
-        .into_iter()
-        .map(|planned| {
-            let case = Case::checked(&planned.params).unwrap();
-            if let Some(lack) = planned.skip {
-                return testing::lacking(case, lack);
-            }
-            let Some(made) = f(case) else {
-                return testing::case(case, []);
-            };
-            let (ideal_ns, ideal_turnaround) = theory(case);
-            let figures = [
-                (ELAPSED, made.elapsed_ns),
-                (TURNAROUND, made.turnaround),
-                (IDEAL_ELAPSED, ideal_ns),
-                (IDEAL_TURNAROUND, ideal_turnaround),
-                (FINISH_WAIT, 50_000.0),
-                (BURNER_ERROR, 0.02),
-            ];
-            testing::case(case, figures.map(|(metric, value)| (metric, vec![value; rounds])))
-        });
+    made(Chosen::all(&EXPERIMENT, &site(profile, cpus)), profile, rounds, f)
+}
+
+/// The same of what a user has set and picked, in the quick profile on two CPUs.
+pub(super) fn run_of(
+    set: &str,
+    only: &str,
+    rounds: usize,
+    f: impl Fn(Case) -> Option<Made>,
+) -> View<'static> {
+    let [set, only] = [set, only].map(|text| text.parse().unwrap());
+    let chosen = choose(&[&EXPERIMENT], &site(Profile::Quick, 2), &only, &set);
+    made(chosen.unwrap().remove(0), Profile::Quick, rounds, f)
+}
+
+fn made(chosen: Chosen, profile: Profile, rounds: usize, f: impl Fn(Case) -> Option<Made>) -> View<'static> {
+    let cases = chosen.plan.cases.into_iter().map(|planned| {
+        let case = Case::checked(&planned.params).unwrap();
+        if let Some(lack) = planned.skip {
+            return testing::lacking(case, lack);
+        }
+        let Some(made) = f(case) else {
+            return testing::case(case, []);
+        };
+        let (ideal_ns, ideal_turnaround) = theory(case);
+        let figures = [
+            (ELAPSED, made.elapsed_ns),
+            (TURNAROUND, made.turnaround),
+            (IDEAL_ELAPSED, ideal_ns),
+            (IDEAL_TURNAROUND, ideal_turnaround),
+            (FINISH_WAIT, 50_000.0),
+            (BURNER_ERROR, 0.02),
+        ];
+        testing::case(case, figures.map(|(metric, value)| (metric, vec![value; rounds])))
+    });
     testing::view("turnaround", profile, cases.collect())
 }
 

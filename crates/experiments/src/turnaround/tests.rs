@@ -8,7 +8,7 @@ use super::EXPERIMENT;
 use super::case::{Case, Kind, Mode};
 use super::claims::{claims, held_on_one};
 use super::reading::read;
-use super::testing::{Made, as_in_theory, run, theory};
+use super::testing::{Made, as_in_theory, run, run_of, theory};
 
 fn evidence(view: &View<'_>, id: &str) -> Evidence {
     let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
@@ -375,4 +375,78 @@ fn the_table_is_the_sources_matrix() {
     let last = tables[0].rows.last().unwrap();
     assert_eq!(last[..4], ["2430", "17", "372 s", "372 s"]);
     assert_eq!(last[4..], ["1.00", "27.0", "27.0", "13.0", "13.0"]);
+}
+
+/// Of values of the user's own, with threads that cost 50 µs each.
+fn own(set: &str, rounds: usize) -> Answer {
+    let view = run_of(set, "extra=none,cpus=1", rounds, |case| {
+        let (elapsed_ns, turnaround) = theory(case);
+        let cost_ns = if case.mode == Mode::Concurrent {
+            50_000.0 * case.count as f64
+        } else {
+            0.0
+        };
+        Some(Made {
+            elapsed_ns: elapsed_ns + cost_ns,
+            turnaround: turnaround + cost_ns / 1e9,
+        })
+    });
+    read(&view)
+}
+
+#[test]
+fn what_a_user_has_set_is_answered_with_what_to_do() {
+    let waiting = own("kind=io,count=3,9,base_ms=100,lengths=equal,order=descending", 8).answer;
+    assert!(
+        waiting.starts_with(
+            "Run them at once: 9 io computations of 100 ms each on one CPU, all at once a thread for each: elapsed time −"
+        ),
+        "{waiting}"
+    );
+    let computing = own("kind=cpu,count=9,base_ms=100,lengths=equal,order=descending", 8).answer;
+    assert!(
+        computing.starts_with("Run them one after the other: "),
+        "{computing}"
+    );
+    let differing = own("kind=cpu,count=9,base_ms=100,order=descending", 8).answer;
+    assert!(
+        differing.contains("if each result counts when it is there"),
+        "{differing}"
+    );
+}
+
+#[test]
+fn what_a_user_has_set_has_a_table_and_charts_over_the_numbers_of_computations() {
+    let answer = own(
+        "kind=io,count=3,6,9,base_ms=100,lengths=equal,order=descending",
+        8,
+    );
+    let table = answer.tables.iter().find(|table| table.id == "own").unwrap();
+    assert_eq!(table.rows.len(), 3);
+    assert_eq!(
+        table.rows[2][..5],
+        ["io", "9", "of 100 ms each", "all at once a thread for each", "1"]
+    );
+    let figures: Vec<_> = answer
+        .figures
+        .iter()
+        .filter(|figure| figure.id.starts_with("own-"))
+        .collect();
+    assert_eq!(
+        figures.iter().map(|figure| &figure.id).collect::<Vec<_>>(),
+        ["own-elapsed-1", "own-turnaround-1"]
+    );
+    let serial = &figures[0].series[0];
+    assert_eq!(
+        serial
+            .points
+            .iter()
+            .map(|point| (point.x, point.y))
+            .collect::<Vec<_>>(),
+        [(3.0, 300.0), (6.0, 600.0), (9.0, 900.0)]
+    );
+    assert_eq!(figures[0].series.len(), 4);
+    // What the profiles have is in the source's tables and charts already.
+    let profiles = read(&as_in_theory(Profile::Quick, 8, 2, 50_000.0));
+    assert!(profiles.tables.iter().all(|table| table.id != "own"));
 }

@@ -41,6 +41,7 @@ static TOY: Experiment = Experiment {
     control: "",
     traps: &[],
     source: "",
+    calls: &[],
     plan: |_| Plan {
         cases: Vec::new(),
         reference: Params::new(),

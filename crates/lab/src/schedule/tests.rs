@@ -34,6 +34,7 @@ const fn simulated(id: &'static str) -> Experiment {
         control: "",
         traps: &[],
         source: "",
+        calls: &[],
         plan: |_| unreachable!("a run has its plan"),
         run: |_, _| unreachable!("no worker is started"),
         read: |_| unreachable!("the schedule reads no answer"),

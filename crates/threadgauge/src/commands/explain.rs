@@ -22,6 +22,7 @@ pub fn explain(id: &str) -> Done {
         "The sources, and where this differs",
         experiment.source,
     );
+    section(&mut text, "With values of your own", &experiment.calls.join("\n"));
     let metric = |m: &Metric| format!("{} ({})", m.name, m.unit);
     let primary: Vec<String> = experiment.primary.iter().map(metric).collect();
     section(&mut text, "Metrics that decide", &primary.join(", "));

@@ -24,6 +24,7 @@ pub const LOAD: Experiment = Experiment {
         "Generator and server share this machine, unless they were given CPUs of their own.",
     ],
     source: "No source: a server that the user named.",
+    calls: &[],
     plan: nothing_planned,
     run: measured_by_load,
     read,

@@ -1,0 +1,232 @@
+//! What the user has set: sets of computations that no profile has, one after the other and at once.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::{Figure, Table};
+
+use super::case::{Carrier, Case, Degree, Lengths, Mode, Order};
+use super::claims::{ELAPSED, Pair, TURNAROUND, ideal};
+use super::grid;
+
+/// Those of which the run has figures both ways, in plan order.
+pub(super) fn pairs(view: &View<'_>) -> Vec<Pair> {
+    let of_profiles = grid::of_profiles(view.all_cpus().unwrap_or(2));
+    let cases = view
+        .planned(Params::new())
+        .filter_map(|params| Case::checked(params).ok());
+    cases
+        .filter(|case| case.mode == Mode::Concurrent && !of_profiles.contains(case))
+        .map(|concurrent| Pair {
+            serial: concurrent.one_after_the_other(),
+            concurrent,
+        })
+        .filter(|pair| view.measured(&pair.ratio(ELAPSED)))
+        .collect()
+}
+
+/// What the largest set of each kind says, and what to do.
+pub(super) fn answer(view: &View<'_>) -> Option<String> {
+    let pairs = pairs(view);
+    let mut largest: Vec<Pair> = Vec::new();
+    for pair in pairs {
+        match largest
+            .iter_mut()
+            .find(|other| other.serial.kind == pair.serial.kind)
+        {
+            Some(other) if other.serial.count < pair.serial.count => *other = pair,
+            Some(_) => {}
+            None => largest.push(pair),
+        }
+    }
+    let says: Vec<String> = largest
+        .into_iter()
+        .filter_map(|pair| advice(view, pair))
+        .collect();
+    (!says.is_empty()).then(|| says.join(" "))
+}
+
+fn advice(view: &View<'_>, pair: Pair) -> Option<String> {
+    let changes = [ELAPSED, TURNAROUND].map(|metric| pair.ratio(metric).less_one());
+    let [elapsed, turnaround] = &changes;
+    let shown = [view.estimate(elapsed)?, view.estimate(turnaround)?].map(|change| change.show("share"));
+    let better = changes.each_ref().map(|change| match view.resolved(change) {
+        true => view.value(change).map(|change| change < 0.0),
+        false => None,
+    });
+    let what_to_do = match better {
+        [Some(true), Some(true)] => "Run them at once",
+        [Some(false), Some(false)] => "Run them one after the other",
+        [_, Some(true)] => "Run them at once if each result counts when it is there, not only the last",
+        [_, Some(false)] => "Run them one after the other, unless only the last result counts",
+        [Some(true), None] => "Run them at once if the last result counts",
+        [Some(false), None] => "Run them one after the other if the last result counts",
+        [None, None] if view.estimate(elapsed)?.ci95.is_none() => {
+            "With 6 rounds or more it is said what to do"
+        }
+        [None, None] => "It makes no difference that these rounds could show",
+    };
+    let Case { count, cpus, .. } = pair.serial;
+    Some(format!(
+        "{what_to_do}: {count} {} computations {} on {}, {}: elapsed time {}, mean turnaround {}.",
+        pair.serial.kind.name(),
+        lengths(pair.serial),
+        match cpus {
+            1 => "one CPU".to_owned(),
+            cpus => format!("{cpus} CPUs"),
+        },
+        runs(pair.concurrent),
+        shown[0],
+        shown[1],
+    ))
+}
+
+fn lengths(case: Case) -> String {
+    let Case { count, base_ms, .. } = case;
+    let order = match case.order {
+        Order::Descending => ", longest first,",
+        Order::Ascending => ", shortest first,",
+        Order::Shuffled => " in an order by chance",
+    };
+    match case.lengths {
+        Lengths::Equal => format!("of {base_ms} ms each"),
+        Lengths::Steps => format!("of {base_ms} to {} ms{order}", base_ms * count),
+        Lengths::Random => format!("of 1 to {} ms by chance{order}", base_ms * count),
+    }
+}
+
+fn runs(case: Case) -> String {
+    let at_a_time = match case.degree {
+        Degree::AtMost(most) if most >= case.count => "all at once".to_owned(),
+        Degree::AtMost(most) => format!("{most} at a time"),
+        Degree::Adaptive => "as many at a time as the executor finds worth it".to_owned(),
+    };
+    let by = match case.carrier {
+        Carrier::Caller => "by the caller",
+        Carrier::Thread => "a thread for each",
+        Carrier::UpFront => "by threads made up front",
+        Carrier::Pool => "by a pool",
+        Carrier::Process => "by helper processes",
+    };
+    format!("{at_a_time} {by}")
+}
+
+/// All of them, with theory beside.
+pub(super) fn table_of(view: &View<'_>) -> Option<Table> {
+    let pairs = pairs(view);
+    let row = |pair: &Pair| {
+        let text = |statistic: Statistic, unit| {
+            view.estimate(&statistic)
+                .map_or_else(String::new, |value| value.plain(unit))
+        };
+        let figures = [
+            text(ELAPSED.of(pair.serial), "ns"),
+            text(ELAPSED.of(pair.concurrent), "ns"),
+            text(pair.ratio(ELAPSED), "ratio"),
+            text(pair.ratio(ideal(ELAPSED)), "ratio"),
+            text(pair.ratio(TURNAROUND), "ratio"),
+            text(pair.ratio(ideal(TURNAROUND)), "ratio"),
+        ];
+        let Case {
+            kind, count, cpus, ..
+        } = pair.serial;
+        let point = [
+            kind.name().to_owned(),
+            count.to_string(),
+            lengths(pair.serial).replace(',', ""),
+            runs(pair.concurrent),
+            cpus.to_string(),
+        ];
+        point.into_iter().chain(figures).collect()
+    };
+    let names = [
+        "kind",
+        "computations",
+        "lengths",
+        "at once",
+        "CPUs",
+        "one after the other",
+        "at once, time",
+        "elapsed, ratio",
+        "by theory",
+        "turnaround, ratio",
+        "turnaround by theory",
+    ];
+    (!pairs.is_empty()).then(|| {
+        table(
+            "own".to_owned(),
+            "The sets of computations that you have set, at once over one after the other".to_owned(),
+            "Medians over rounds. Theory is first come, first served, and equal sharing of the CPUs, at no cost.",
+            names,
+            pairs.iter().map(row).collect(),
+        )
+    })
+}
+
+/// For each that differs in more than the number of computations, and was measured with several: both ways over that.
+pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
+    let mut groups: Vec<Vec<Pair>> = Vec::new();
+    for pair in pairs(view) {
+        let alike = |group: &&mut Vec<Pair>| {
+            let count = pair.concurrent.count;
+            Case {
+                count,
+                ..group[0].concurrent
+            } == pair.concurrent
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(pair),
+            None => groups.push(vec![pair]),
+        }
+    }
+    groups.retain(|group| group.len() > 1);
+    let both = |(number, group): (usize, &Vec<Pair>)| {
+        [
+            (ELAPSED, "elapsed time, ms", 1e-6),
+            (TURNAROUND, "mean turnaround", 1.0),
+        ]
+        .map(|(metric, label, scale)| chart(view, number + 1, group, metric, label, scale))
+    };
+    groups.iter().enumerate().flat_map(both).flatten().collect()
+}
+
+fn chart(
+    view: &View<'_>,
+    number: usize,
+    group: &[Pair],
+    metric: Metric,
+    label: &str,
+    scale: f64,
+) -> Option<Figure> {
+    let of = |metric: Metric, case: fn(&Pair) -> Case| {
+        group
+            .iter()
+            .map(move |pair| (pair.serial.count, metric.of(case(pair)).times(scale)))
+    };
+    let id = if metric == ELAPSED {
+        "elapsed"
+    } else {
+        "turnaround"
+    };
+    let case = group[0].concurrent;
+    let base = case.base_ms;
+    let lengths = match case.lengths {
+        Lengths::Equal => format!("of {base} ms each"),
+        Lengths::Steps => format!("of {base} ms and its multiples"),
+        Lengths::Random => format!("of lengths by chance up to {base} ms for each of them"),
+    };
+    Chart::new(
+        view,
+        format!("own-{id}-{number}"),
+        format!("{} computations {lengths}, {}", case.kind.name(), runs(case)),
+    )
+    .note("Both ways, and what theory says of them at no cost.")
+    .x(Scale::Linear, "computations")
+    .y(Scale::Linear, label)
+    .line("one after the other", of(metric, |pair| pair.serial))
+    .line("at once", of(metric, |pair| pair.concurrent))
+    .theory(
+        "one after the other at no cost",
+        of(ideal(metric), |pair| pair.serial),
+    )
+    .theory("at once at no cost", of(ideal(metric), |pair| pair.concurrent))
+    .drawn()
+}
