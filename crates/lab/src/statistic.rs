@@ -370,4 +370,61 @@ mod tests {
             Estimator::Median
         );
     }
+
+    #[test]
+    fn a_reciprocal_a_saving_and_another_unit_stay_what_they_are_estimated_as() {
+        let ratio = || time(1).over(time(3));
+        let near = |found: Option<f64>, expected: f64| {
+            assert!((found.unwrap() - expected).abs() < 1e-12, "{found:?} {expected}");
+        };
+        near(ratio().inverse().of_cells(tenfold), 3.0);
+        assert_eq!(ratio().inverse().estimator(), Estimator::RATIO);
+        near(ratio().saved().of_cells(tenfold), 2.0 / 3.0);
+        let saved = Estimator::Ratio {
+            scale: -1.0,
+            shift: 1.0,
+        };
+        assert_eq!(ratio().saved().estimator(), saved);
+        // In per cent.
+        let percent = Estimator::Ratio {
+            scale: -100.0,
+            shift: 100.0,
+        };
+        assert_eq!(ratio().saved().times(100.0).estimator(), percent);
+        let difference = || time(3).less(time(1));
+        assert_eq!(difference().times(2.0).estimator(), Estimator::Difference);
+        assert_eq!(difference().less_one().estimator(), Estimator::Median);
+    }
+
+    #[test]
+    fn it_knows_its_cells_and_whose_they_are() {
+        let ratio = time(1).over(time(3));
+        assert_eq!(ratio.pattern(), time(1).cells()[0].pattern);
+        assert_eq!(ratio.cells().len(), 2);
+        assert_eq!(ratio.experiment(), None);
+        let elsewhere = time(1).in_experiment("create");
+        assert_eq!(elsewhere.experiment(), Some("create"));
+        // Of different experiments: no round in common.
+        let unpaired = time(6).over(time(3).in_experiment("create"));
+        assert_eq!(unpaired.cells().len(), 2);
+        assert!((unpaired.of_cells(tenfold).unwrap() - 2.0).abs() < 1e-12);
+        assert_eq!(unpaired.estimator(), Estimator::RATIO);
+    }
+
+    #[test]
+    fn an_estimate_in_another_unit_has_its_interval_there_too() {
+        let estimate = Estimate {
+            value: 2.0,
+            ci95: Some([1.5, 2.5]),
+        };
+        let times = estimate.times(1_000.0);
+        assert_eq!((times.value, times.ci95), (2_000.0, Some([1_500.0, 2_500.0])));
+        let fact = estimate.fact("so it is".to_owned(), "ns");
+        assert_eq!(
+            (fact.measured, fact.ci95, fact.unit.as_str()),
+            (Some(2.0), Some([1.5, 2.5]), "ns")
+        );
+        assert!(estimate.show("ns").contains("[1.5") && !estimate.plain("ns").contains('['));
+        assert!(estimate.plain("ns").starts_with('2'));
+    }
 }

@@ -118,6 +118,28 @@ mod tests {
     }
 
     #[test]
+    fn each_clock_is_the_kernels_in_nanoseconds() {
+        let kernels = |clock: ClockId| {
+            let now = clock_gettime(clock);
+            let (seconds, nanos) = (now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap());
+            u64::try_from(std::time::Duration::new(seconds, nanos).as_nanos()).unwrap()
+        };
+        for (clock, ours) in [
+            (ClockId::Monotonic, monotonic_ns as fn() -> u64),
+            (ClockId::ThreadCPUTime, thread_cpu_ns),
+            (ClockId::ProcessCPUTime, process_cpu_ns),
+        ] {
+            let (before, seen, after) = (kernels(clock), ours(), kernels(clock));
+            assert!((before..=after).contains(&seen), "{before} {seen} {after}");
+        }
+        let clocks = || [ClockId::Boottime, ClockId::Monotonic].map(kernels);
+        let (before, seen, after) = (clocks(), suspended_ns(), clocks());
+        let least = before[0].saturating_sub(after[1]);
+        let most = after[0].saturating_sub(before[1]);
+        assert!((least..=most).contains(&seen), "{before:?} {seen} {after:?}");
+    }
+
+    #[test]
     fn a_batch_is_long_enough_for_both_errors() {
         let coarse = ClockQuality {
             resolution_ns: 1_000,

@@ -207,6 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shorter_than_it_takes_to_wake_a_machine_is_no_suspension() {
+        let suspended = |ms: u64| {
+            let after = Reading {
+                suspended_ns: 7 + ms * 1_000_000,
+                ..reading(1, &[])
+            };
+            let before = Reading {
+                suspended_ns: 7,
+                ..reading(0, &[])
+            };
+            noise_between(&before, &after, None).suspended
+        };
+        assert_eq!(suspended(9), Duration::ZERO);
+        assert_eq!([10, 5_000].map(suspended), [10, 5_000].map(Duration::from_millis));
+    }
+
+    #[test]
     fn two_readings_of_the_same_moment_show_no_noise() {
         let a = reading(3, &[(1, 2, 3)]);
         assert_eq!(noise_between(&a, &a, None), Noise::default());
