@@ -274,3 +274,18 @@ pub(crate) fn as_typed(range: &RangeInclusive<usize>) -> String {
         (least, most) => format!("{least}..{most}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_called_by_its_name() {
+        assert_eq!(Sends::ALL.map(Sends::name), ["call", "io_uring"]);
+        assert_eq!(Overflow::ALL.map(Overflow::name), ["wait", "drop"]);
+        assert_eq!(WhenFull::ALL.map(WhenFull::name), ["wait", "oldest-goes"]);
+        assert_eq!("io_uring".parse::<Sends>().unwrap(), Sends::IoUring);
+        assert_eq!("drop".parse::<Overflow>().unwrap(), Overflow::Drop);
+        assert!("xyzzy".parse::<Sends>().is_err() && "".parse::<Overflow>().is_err());
+    }
+}

@@ -85,6 +85,8 @@ mod tests {
             (Errno::PERM, "io_uring_disabled"),
             (Errno::NOSYS, "built without"),
             (Errno::INVAL, "6.0"),
+            (Errno::MFILE, "no descriptors left"),
+            (Errno::NFILE, "no descriptors left"),
             (Errno::NOMEM, "ulimit -l"),
         ] {
             let source = io::Error::from(errno);

@@ -137,3 +137,24 @@ impl ShutdownSignal for &SingleWorker<'_> {
         self.until.set(Some(Instant::now() + drain));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_alone_drains_for_its_time_after_it_has_seen_the_stop() {
+        const AGES: Duration = Duration::from_secs(3_600);
+        for (drain, phase) in [(Duration::ZERO, Phase::Over), (AGES, Phase::Draining)] {
+            let stop = Stop::new().unwrap();
+            let worker = SingleWorker::new(&stop, drain);
+            let worker = &worker;
+            assert_eq!(worker.phase(), Phase::Serving);
+            assert!(matches!(worker.watch(), (Some(_), None)));
+            stop.stop();
+            worker.noticed();
+            assert_eq!(worker.phase(), phase);
+            assert!(matches!(worker.watch(), (None, Some(_))));
+        }
+    }
+}

@@ -44,3 +44,19 @@ impl fmt::Debug for Waiting {
         f.debug_struct("Waiting").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_asked_while_there_is_somebody_to_ask() {
+        let waiting = Waiting::default();
+        assert_eq!(waiting.bytes(), []);
+        let asked = waiting.clone();
+        waiting.by(|| vec![(ConnectionId::new(0, 1, 7), 30)]);
+        assert_eq!(asked.bytes(), [(ConnectionId::new(0, 1, 7), 30)]);
+        waiting.forget();
+        assert_eq!(asked.bytes(), []);
+    }
+}

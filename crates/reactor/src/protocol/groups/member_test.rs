@@ -217,13 +217,13 @@ fn headers_come_to_those_who_know_them() {
     }
     let headers = "NATS/1.0\r\nA: b\r\n\r\n";
     let message = format!(
-        "HPUB a r {} {}\r\n{headers}hi\r\n",
+        "HPUB a r {} {}\r\n{headers}hello\r\n",
         headers.len(),
-        headers.len() + 2
+        headers.len() + 5
     );
     assert_eq!(ask(&mut server, sender, &message), "");
     assert_eq!(hear(&mut server, a), message.replace("HPUB a", "HMSG a 1"));
-    assert_eq!(hear(&mut server, old), "MSG a 1 r 2\r\nhi\r\n");
+    assert_eq!(hear(&mut server, old), "MSG a 1 r 5\r\nhello\r\n");
     assert_eq!(ask(&mut server, sender, "HPUB a 0 2\r\nhi\r\n"), "");
     for client in [a, old] {
         assert_eq!(hear(&mut server, client), "MSG a 1 2\r\nhi\r\n");
