@@ -568,4 +568,40 @@ mod tests {
             assert_eq!(worker.join().unwrap(), Claim::Got);
         });
     }
+
+    #[test]
+    fn who_may_pull_no_further_waits_to_be_recalled() {
+        let settings = ConcurrentExecution::new(NonZeroUsize::MIN).settings_of_a_call();
+        let shared = Shared::new(0..8, &(), &settings, Instant::now());
+        shared.source().horizon = 0;
+        let (mut held, mut claimed) = (false, Claimed::default());
+        let claim = shared.claim(Who::Worker(0), &mut held, 1, &mut claimed, |_| ());
+        assert_eq!(claim, Claim::Wait);
+        assert_eq!(shared.source().parked, [0]);
+    }
+
+    #[test]
+    fn a_caller_that_waits_for_the_puller_is_woken_when_it_has_pulled() {
+        let settings = ConcurrentExecution::new(NonZeroUsize::new(2).unwrap()).settings_of_a_call();
+        let (asked, may_go_on) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let objects = (1..8).inspect(|&i| {
+            asked.store(i, Ordering::SeqCst);
+            until(|| i <= may_go_on.load(Ordering::SeqCst));
+        });
+        let shared = Shared::new(objects, &(), &settings, Instant::now());
+        let claim = |who| {
+            let (mut held, mut claimed) = (false, Claimed::default());
+            shared.claim(who, &mut held, 1, &mut claimed, |_| ())
+        };
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| claim(Who::Worker(0)));
+            until(|| asked.load(Ordering::SeqCst) == 1);
+            let claimed = claim(Who::Caller);
+            let (awaited, woken) = (shared.source().awaited, shared.wake_pending.take());
+            may_go_on.store(usize::MAX, Ordering::SeqCst);
+            assert_eq!((claimed, awaited, woken), (Claim::Busy, true, false));
+            assert_eq!(worker.join().unwrap(), Claim::Got);
+            assert!(shared.wake_pending.take());
+        });
+    }
 }
