@@ -40,7 +40,7 @@ const LEAVES: &[Leaves] = &[
     Leaves {
         package: "threadgauge-exec",
         tests: "",
-        skip: &["adaptive::regret"],
+        skip: &["adaptive::regret", "adaptive::servers"],
     },
     // The forks themselves are left out: valgrind knows no descriptors of processes. And a thread that waits in
     // `io_uring_enter` for another: valgrind 3.19 lets none run meanwhile.
