@@ -15,6 +15,7 @@ mod fork;
 mod id;
 mod listen;
 mod lock;
+mod memory;
 mod multicast;
 mod options;
 mod outbox;

@@ -5,6 +5,8 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::memory;
+
 /// An emptied outbox with more room than this gives its memory back, so that an idle connection holds little.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -213,6 +215,14 @@ impl Outbox {
     pub fn shrink(&mut self) {
         if self.is_empty() && self.bytes.capacity() > KEPT_BYTES {
             *self = Self::default();
+        }
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        if !self.is_empty() {
+            memory::left_unread(self.bytes.capacity());
         }
     }
 }
