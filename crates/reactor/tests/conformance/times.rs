@@ -75,7 +75,7 @@ fn requests(protocol: BuiltIn) -> (Vec<u8>, usize, usize) {
 
 /// Sends as much of these bytes as goes, until it is all of it or `done` says so after a pause in which nothing went.
 fn send_on(client: &mut Client, bytes: &[u8], mut done: impl FnMut() -> bool) -> usize {
-    let (mut sent, began) = (0, Instant::now());
+    let mut sent = 0;
     while sent < bytes.len() {
         match client.try_send_at_once(&bytes[sent..]) {
             Ok(count) => sent += count,
@@ -85,10 +85,9 @@ fn send_on(client: &mut Client, bytes: &[u8], mut done: impl FnMut() -> bool) ->
                 }
                 sleep(Duration::from_millis(1));
             }
-            // It was closed.
+            // It was closed; by the end of the server's own deadline at the latest.
             Err(_) => break,
         }
-        assert!(began.elapsed() < PATIENCE, "after {sent} bytes it is still open");
     }
     sent
 }

@@ -107,7 +107,11 @@ fn rows(sheet: &str, texts: &[&str]) -> String {
                 "s" => texts[value.parse::<usize>().unwrap()],
                 _ => value,
             };
-            let column = attribute(cell, "r").trim_end_matches(|c: char| c.is_ascii_digit());
+            let letters = attribute(cell, "r").trim_end_matches(|c: char| c.is_ascii_digit());
+            // By their numbers, which are no words.
+            let column = letters
+                .bytes()
+                .fold(0, |number, letter| number * 26 + u32::from(letter - b'A') + 1);
             lines.push_str(&format!(" {column} {value} |"));
         }
     }
