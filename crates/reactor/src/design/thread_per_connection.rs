@@ -38,6 +38,10 @@ pub(super) const ABOUT: About = About {
 /// in a moment under a usual load.
 const KEPT_SPARES: usize = 32;
 
+/// So many threads that are done have the main thread join them, though nobody connects: each keeps its stack until
+/// then.
+const MANY_ENDED: usize = 32;
+
 pub(super) fn run<P: Protocol>(serving: &Serving<P>) -> Result<(), Error> {
     let most = serving.options.max_connections;
     let workers = Workers::new(most, serving);
@@ -105,7 +109,7 @@ impl<P: Protocol> Shared<'_, P> {
         let mut ended = lock(&self.ended);
         let is_kept = ended.threads.len() < KEPT_SPARES;
         ended.threads.push((slot, is_kept.then_some(scratch)));
-        if std::mem::take(&mut ended.awaited) {
+        if std::mem::take(&mut ended.awaited) || ended.threads.len() == MANY_ENDED {
             counters.other_calls.add(1);
             self.wake_fd.notify();
         }
@@ -128,6 +132,15 @@ struct Main<'m, 't, 'a, P> {
 /// Whether the server shall stop.
 type Stopped = bool;
 
+/// What the main thread waits for.
+#[derive(Clone, Copy)]
+enum For {
+    /// A thread that is done.
+    End,
+    /// A client, or many threads that are done.
+    ClientOrEnd,
+}
+
 impl<P: Protocol> Main<'_, '_, '_, P> {
     fn accept_until_stopped(&mut self) -> Result<(), Error> {
         let shared = self.shared;
@@ -143,7 +156,7 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
                 stopped = self.wait_for_an_end(Some(RETRY))?;
                 continue;
             }
-            stopped = shared.wait(PollFd::new(&shared.serving.listener, PollFlags::IN), None)?;
+            stopped = shared.wait(For::ClientOrEnd, None)?;
             if stopped {
                 break;
             }
@@ -206,10 +219,9 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
             if !ended.threads.is_empty() {
                 return Ok(false);
             }
-            shared.wake_fd.clear();
             ended.awaited = true;
         }
-        let stopped = shared.wait(PollFd::new(&shared.wake_fd, PollFlags::IN), limit);
+        let stopped = shared.wait(For::End, limit);
         lock(&shared.ended).awaited = false;
         stopped
     }
@@ -273,13 +285,24 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
 }
 
 impl<P> Shared<'_, P> {
-    /// In the main thread: waits for something, but not longer than `limit`, and for the stop.
-    fn wait(&self, what: PollFd<'_>, limit: Option<Duration>) -> Result<Stopped, Error> {
-        let mut fds = [what, PollFd::new(self.serving.stop(), PollFlags::IN)];
+    /// In the main thread: waits, but not longer than `limit`, and for the stop. It may return for nothing.
+    fn wait(&self, what: For, limit: Option<Duration>) -> Result<Stopped, Error> {
+        let mut fds = [
+            PollFd::new(self.serving.stop(), PollFlags::IN),
+            PollFd::new(&self.wake_fd, PollFlags::IN),
+            PollFd::new(&self.serving.listener, PollFlags::IN),
+        ];
+        let waited_for = match what {
+            For::End => &mut fds[..2],
+            For::ClientOrEnd => &mut fds[..],
+        };
         let limit = limit.map(timespec);
         self.counters.waits.add(1);
-        poll_once(&mut fds, limit.as_ref()).map_err(Error::io("waiting for a connection"))?;
+        poll_once(waited_for, limit.as_ref()).map_err(Error::io("waiting for a connection"))?;
         self.counters.wake_ups.add(1);
-        Ok(!fds[1].revents().is_empty())
+        if !fds[1].revents().is_empty() {
+            self.wake_fd.clear();
+        }
+        Ok(!fds[0].revents().is_empty())
     }
 }
