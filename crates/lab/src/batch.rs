@@ -230,6 +230,77 @@ mod tests {
         assert_eq!((batches.operations, batches.kept_ns.len()), (1, 10));
     }
 
+    /// Batches of at least 1,000 ns. Each pair is for how many calls an operation takes so many ns; the last is for all
+    /// that follow. With what every call took.
+    fn scripted(budget_ns: u64, costs: &[(usize, f64)]) -> (Batches, Vec<f64>) {
+        let all = costs
+            .iter()
+            .flat_map(|&(calls, cost)| std::iter::repeat_n(cost, calls));
+        let mut costs = all.chain(std::iter::repeat(costs[costs.len() - 1].1));
+        let mut took = Vec::new();
+        let budget = Duration::from_nanos(budget_ns);
+        let batches = measure(Duration::from_nanos(1_000), budget, |operations| {
+            took.push(operations as f64 * costs.next().unwrap());
+            took[took.len() - 1]
+        });
+        (batches, took)
+    }
+
+    #[test]
+    fn a_budget_of_twenty_batches_has_twenty_with_the_one_that_ended_the_sizing() {
+        let (batches, took) = scripted(20_000, &[(1, 1_000.0)]);
+        assert_eq!(took, [1_000.0; 20]);
+        assert_eq!((batches.dropped, batches.kept_ns.len()), (3, 16));
+        assert_eq!(
+            (batches.batch_ns(), batches.ns_per_operation()),
+            (1_000.0, 1_000.0)
+        );
+        // Three operations to a batch.
+        let (batches, _) = scripted(20_000, &[(1, 400.0)]);
+        assert_eq!((batches.operations, batches.batch_ns()), (3, 1_200.0));
+        assert_eq!(batches.ns_per_operation(), 400.0);
+        // Sixteen times as many at most, then a tenth more than are needed.
+        assert_eq!(scripted(20_000, &[(1, 10.0)]).0.operations, 110);
+    }
+
+    #[test]
+    fn what_was_dropped_for_larger_batches_is_spent_and_counted() {
+        // Sized by one call; of three batches the third is too short; two calls size anew.
+        let (batches, took) = scripted(20_000, &[(3, 1_000.0), (1, 100.0)]);
+        assert_eq!((batches.operations, batches.dropped), (11, 3 + 3));
+        let before: f64 = [1_000.0, 1_000.0, 1_000.0, 100.0, 100.0, 1_100.0].iter().sum();
+        let later = ((20_000.0 - before) / 1_100.0_f64).ceil() as usize;
+        assert_eq!((took.len(), batches.kept_ns.len()), (6 + later, later - 3));
+    }
+
+    #[test]
+    fn batches_become_larger_only_while_a_fifth_of_the_budget_is_not_exceeded_by_what_was_dropped() {
+        // Two batches are dropped, then an operation takes half as long as the new size was made for.
+        let operations = |first: f64| {
+            let costs = [(1, 1_000.0), (1, first), (3, 500.0), (1, 250.0)];
+            scripted(10_000, &costs).0.operations
+        };
+        assert_eq!([1_500.0, 1_501.0].map(operations), [5, 3]);
+    }
+
+    #[test]
+    fn a_batch_of_nine_tenths_is_long_enough() {
+        let operations = |cost| scripted(20_000, &[(1, 1_000.0), (1, cost)]).0.operations;
+        assert_eq!([900.0, 899.0].map(operations), [1, 2]);
+        // Once it is steady nothing is dropped.
+        let (batches, _) = scripted(100_000, &[(14, 1_000.0), (1, 100.0)]);
+        assert_eq!((batches.operations, batches.dropped), (1, 3));
+    }
+
+    #[test]
+    fn warm_up_ends_where_one_more_batch_exceeds_a_fifth_of_the_budget() {
+        // Ten batches after the first three differ by half; the first four take just a fifth of 20,000.
+        let (batches, _) = scripted(20_000, &[(9, 1_000.0), (1, 2_000.0)]);
+        assert_eq!((batches.steady, batches.dropped), (false, 4));
+        let (batches, _) = scripted(19_999, &[(9, 1_000.0), (1, 2_000.0)]);
+        assert_eq!((batches.steady, batches.dropped), (false, 3));
+    }
+
     #[test]
     fn the_clock_decides_where_it_is_coarse() {
         let fine = ClockCost {

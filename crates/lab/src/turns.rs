@@ -330,11 +330,9 @@ impl Turns {
     /// that only one has cannot be paired. Also true where the user wants to stop.
     pub fn agree(&mut self, turn: Turn, another_round: bool, interrupts: &mut Interrupts) -> bool {
         let answer = |other: &Other| other.said.another_round.filter(|_| other.said.next == Some(turn));
-        // A run that is already beyond this turn no longer takes it.
-        let is_beyond = |other: &Other| other.said.next.is_none_or(|theirs| theirs > turn);
-        let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, |other| {
-            answer(other).is_some() || is_beyond(other)
-        });
+        // A run that has come to this turn without a word, or is beyond it, says nothing about it any more.
+        let has_come = |other: &Other| other.said.next.is_none_or(|theirs| theirs >= turn);
+        let heard = self.say_and_hear(Some(turn), Some(another_round), interrupts, has_come);
         another_round || self.other.as_ref().and_then(answer) == Some(true) || !heard
     }
 
@@ -423,7 +421,7 @@ impl Other {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::sync::Mutex;
     use std::thread;
 
@@ -560,6 +558,26 @@ mod tests {
             assert!(b.agree(at(2, 0), true, &mut interrupts));
             b.end(&mut interrupts);
         });
+    }
+
+    #[test]
+    fn who_has_come_to_a_round_without_asking_is_not_waited_for() {
+        // One of these two rounds the run that asks begins, and the other one waits for that.
+        for round in [2, 3] {
+            let [mut a, mut b] = two();
+            b.patience = Duration::from_secs(60);
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (_user, mut interrupts) = nobody();
+                    a.take(at(round, 0), &mut interrupts);
+                    a.end(&mut interrupts);
+                });
+                let (_user, mut interrupts) = nobody();
+                assert!(!b.agree(at(round, 0), false, &mut interrupts));
+                assert_eq!(b.take(at(round, 1), &mut interrupts), Taken::Mine);
+                b.end(&mut interrupts);
+            });
+        }
     }
 
     #[test]
@@ -732,6 +750,17 @@ mod tests {
         assert!(matches!(meet(&nowhere), TurnsError::Meeting { .. }));
         let too_long = dir.path().join("x".repeat(200));
         assert!(matches!(meet(&too_long), TurnsError::Meeting { .. }));
+        // What the system says is that nothing can be made there, and not that nothing is there.
+        let refused = meet(Path::new("/sys/turns")).to_string();
+        assert!(!refused.contains("No such file"), "{refused}");
+        let datagrams = dir.path().join("datagrams");
+        let _bound = UnixDatagram::bind(&datagrams).unwrap();
+        assert!(matches!(meet(&datagrams), TurnsError::Meeting { .. }));
+        let gone = dir.path().join("gone");
+        let listener = UnixListener::bind(&gone).unwrap();
+        let leaves = thread::spawn(move || drop(listener.accept().unwrap()));
+        assert!(matches!(meet(&gone), TurnsError::WentAway(_)));
+        leaves.join().unwrap();
         let strange = dir.path().join("strange");
         let listener = UnixListener::bind(&strange).unwrap();
         let answer = thread::spawn(move || listener.accept().unwrap().0.write_all(b"HTTP/1.1 400\n"));
