@@ -44,10 +44,10 @@ words! {
     pub(super) enum Carrier {
         /// The caller, one after the other.
         Caller = "caller",
-        /// A thread for each.
-        Thread = "thread",
         /// A thread for each, all made before any begins and released in turn: the source's method.
         UpFront = "up-front",
+        /// A thread for each, made when its turn comes.
+        Thread = "thread",
         /// As many threads as the degree.
         Pool = "pool",
         /// As many helper processes as the degree.
@@ -205,11 +205,11 @@ impl Case {
         }
     }
 
-    /// The same, all at once, a thread for each.
+    /// The same, all at once as the source's executor does it.
     pub(super) const fn concurrent(self) -> Self {
         Self {
             mode: Mode::Concurrent,
-            carrier: Carrier::Thread,
+            carrier: Carrier::UpFront,
             degree: DEGREE,
             ..self
         }
@@ -230,7 +230,7 @@ impl Case {
         let case = Self::read(params)?;
         let mode = match case.carrier {
             Carrier::Caller => Mode::Serial,
-            Carrier::Thread | Carrier::UpFront | Carrier::Pool | Carrier::Process => Mode::Concurrent,
+            Carrier::UpFront | Carrier::Thread | Carrier::Pool | Carrier::Process => Mode::Concurrent,
         };
         if case.mode != mode {
             let wanted = format!("{}, since the carrier is {}", mode.name(), case.carrier.name());

@@ -38,8 +38,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     sources: &["000"],
     primary: &[ELAPSED, TURNAROUND],
     how: "So many independent computations are given to one executor (threadgauge-exec): one after the other \
-                  (serial), or at most `degree` at a time (concurrent; carrier thread makes a thread for each when its turn \
-                  comes, up-front all before any begins, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
+                  (serial), or at most `degree` at a time (concurrent; carrier up-front makes a thread for each before any \
+                  begins and releases them in turn, thread makes each when its turn comes, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
                   executor finds worth it by its own throughput, with the ideal of 25). Lengths are base × 1 … base × count \
                   (steps), all the base (equal), or drawn (random); they \
                   come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
@@ -67,9 +67,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     source: "Source 000: Windows NT 3.51 and 95 on a 486/33; an executor of degree 25 with threads made in advance and \
                      suspended; empty loops calibrated by the wall clock (up to 20 % off) and sleeps; 2 to 17 computations of \
-                     10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make each thread when \
-                     its turn comes (up-front is the source's way), do fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all \
-                     factors besides its matrix are ours.",
+                     10 to 2,430 ms. The rule for their lengths is that of the program's public copy. We make \
+                     the threads up front as it does (claims are judged on that; the other carriers are curves beside it), do \
+                     fixed work calibrated by the CPU's clock, pin to one CPU and shuffle the cases; all factors besides its \
+                     matrix are ours.",
     calls: &[
         "threadgauge run turnaround --set kind=io,base_ms=200,count=2,5,8,lengths=equal,order=descending --only extra=none,cpus=1",
         "threadgauge run turnaround --set kind=io,base_ms=120,count=500,lengths=equal,order=descending --only extra=none,cpus=1",

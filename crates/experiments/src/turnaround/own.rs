@@ -101,8 +101,8 @@ fn runs(case: Case) -> String {
     };
     let by = match case.carrier {
         Carrier::Caller => "by the caller",
-        Carrier::Thread => "a thread for each",
-        Carrier::UpFront => "by threads made up front",
+        Carrier::Thread => "a thread for each in its turn",
+        Carrier::UpFront => "a thread for each",
         Carrier::Pool => "by a pool",
         Carrier::Process => "by helper processes",
     };

@@ -4,12 +4,12 @@ use threadgauge_lab::experiment::Pair as Compared;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, Verdict};
 
-use super::case::{Carrier, Case, DEGREE, Degree, Extra, Kind, Lengths, Order};
+use super::case::{Carrier, Case, Degree, Extra, Kind, Lengths, Order};
 use super::claims::{
     BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, claims, cpu, disturbed, held_on_one, ideal, matrix,
     mean_ratio, over_theory, pairs, ratio,
 };
-use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, SHORT_MS, adapted, background};
+use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, OTHER_CARRIERS, SHORT_MS, adapted, background};
 use super::own;
 
 /// Everything that is read off a run.
@@ -174,17 +174,16 @@ fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
     Some(times.fact(says, "ratio"))
 }
 
-/// What each carrier takes, against a thread made for each when its turn comes.
+/// What each other carrier takes, against the source's.
 fn carriers(view: &View<'_>) -> Option<Finding> {
-    let thread = middle(Kind::Io).concurrent;
-    let carriers = [Carrier::Pool, Carrier::UpFront, Carrier::Process];
-    let over = carriers.map(|carrier| ratio(ELAPSED, thread.carrier(carrier), thread));
-    let [pool, up_front, process] = estimates(view, &over)?;
+    let up_front = middle(Kind::Io).concurrent;
+    let over = OTHER_CARRIERS.map(|carrier| ratio(ELAPSED, up_front.carrier(carrier), up_front));
+    let [thread, pool, process] = estimates(view, &over)?;
     let says = format!(
-        "Elapsed time of {MIDDLE} waiting computations, over that with a thread made for each when its turn comes: {} with \
-         a pool made for the call, {} with all threads made up front as in the source, {} with helper processes.",
+        "Elapsed time of {MIDDLE} waiting computations, over that with all threads made up front as in the source: {} with \
+         a pool made for the call, {} with a thread made for each when its turn comes, {} with helper processes.",
         pool.show("ratio"),
-        up_front.plain("ratio"),
+        thread.plain("ratio"),
         process.plain("ratio"),
     );
     Some(pool.fact(says, "ratio"))
@@ -311,9 +310,9 @@ fn comparisons() -> Vec<Compared> {
     let cpu = middle(Kind::Cpu);
     let both_ways = kinds.map(middle).into_iter().chain([cpu.equal()]);
     let mut pairs: Vec<(Case, Case)> = both_ways.map(|pair| (pair.serial, pair.concurrent)).collect();
-    for carrier in [Carrier::UpFront, Carrier::Pool, Carrier::Process] {
-        let threads = KINDS.map(|kind| middle(kind).concurrent);
-        pairs.extend(threads.map(|thread| (thread, thread.carrier(carrier))));
+    for carrier in OTHER_CARRIERS {
+        let up_front = KINDS.map(|kind| middle(kind).concurrent);
+        pairs.extend(up_front.map(|up_front| (up_front, up_front.carrier(carrier))));
     }
     pairs.push((cpu.concurrent, cpu.concurrent.extra(Extra::Finisher)));
     let compared = |(a, b): (Case, Case)| Compared {
@@ -326,13 +325,19 @@ fn comparisons() -> Vec<Compared> {
 fn charts(view: &View<'_>) -> Vec<Figure> {
     let mut charts = Vec::new();
     for kind in KINDS {
-        let long = longest(view, kind)
-            .map(|pair| pair.serial.base_ms)
-            .filter(|&ms| ms > SHORT_MS);
+        // Runs of before the source's executor had threads made in their turn.
+        let drawn = |&base_ms: &u64| {
+            [Carrier::UpFront, Carrier::Thread].into_iter().any(|carrier| {
+                let at_once = |n| ELAPSED.of(Pair::of(kind, n, base_ms).concurrent.carrier(carrier));
+                COUNTS.map(at_once).iter().filter(|of| view.measured(of)).count() > 1
+            })
+        };
+        let long = BASES_MS[1..].iter().copied().rfind(drawn);
         for base_ms in [Some(SHORT_MS), long].into_iter().flatten() {
             charts.extend([ELAPSED, TURNAROUND].map(|metric| source_chart(view, kind, base_ms, metric)));
         }
     }
+    charts.extend(KINDS.map(|kind| by_carrier(view, kind)));
     charts.extend([over_ideal(view), by_length(view), mixes(view), methods(view)]);
     charts.into_iter().flatten().collect()
 }
@@ -355,16 +360,52 @@ fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, metric: Metric) -> Op
     )
     .note(format!(
         "Lengths from {base_ms} ms to {base_ms} ms × the number of computations, longest first, on one CPU, a thread for \
-         each. Theory: first come, first served, and sharing the CPU equally, both at no cost. The source's charts have \
+         each, made up front. Theory: first come, first served, and sharing the CPU equally, both at no cost. The source's charts have \
          the same axes; their figures are not in its text."
     ))
     .x(Scale::Linear, "computations")
     .y(Scale::Linear, label)
     .line("serial", of(metric, |pair| pair.serial))
     .line("concurrent", of(metric, |pair| pair.concurrent))
+    .line(
+        "a thread in its turn",
+        of(metric, |pair| pair.concurrent.carrier(Carrier::Thread)),
+    )
     .theory("serial at no cost", of(ideal(metric), |pair| pair.serial))
     .theory("concurrent at no cost", of(ideal(metric), |pair| pair.concurrent))
     .drawn()
+}
+
+/// The other carriers beside the source's.
+fn by_carrier(view: &View<'_>, kind: Kind) -> Option<Figure> {
+    let of = |carrier| {
+        let case = move |n| Pair::of(kind, n, SHORT_MS).concurrent.carrier(carrier);
+        COUNTS.map(|n| (n, over_theory(case(n))))
+    };
+    let is_there = |carrier| view.measured(&over_theory(middle(kind).concurrent.carrier(carrier)));
+    if !OTHER_CARRIERS.into_iter().any(is_there) {
+        return None;
+    }
+    let id = format!("carriers-{}", kind.name());
+    let title = format!("{} computations all at once: who runs them", bound(kind));
+    let chart = Chart::new(view, id, title)
+        .note(
+            "Made up front is the source's executor, on which its claims are judged. A thread in its turn is made when \
+             fewer than 25 are at work; a pool and helper processes are made for the call.",
+        )
+        .x(Scale::Linear, "computations")
+        .y(Scale::Linear, "elapsed time over theory, %")
+        .at_least(4)
+        .line("threads made up front", of(Carrier::UpFront));
+    let chart = OTHER_CARRIERS.into_iter().fold(chart, |chart, carrier| {
+        let name = match carrier {
+            Carrier::Thread => "a thread in its turn",
+            Carrier::Pool => "pool",
+            _ => "helper processes",
+        };
+        chart.line(name, of(carrier))
+    });
+    chart.drawn()
 }
 
 /// Measured over theory: what is not arithmetic.
@@ -445,8 +486,8 @@ fn methods(view: &View<'_>) -> Option<Figure> {
     );
     let mut chart = Chart::new(view, "ways", title)
         .note(
-            "A thread for each, longest first, at most 25 at once, where nothing else is said (dependent: each needs the \
-             one before). Each way against its own theory, in which finishing takes no time: so the last one shows the \
+            "A thread for each, made up front, longest first, at most 25 at once, where nothing else is said (dependent: \
+             each needs the one before). Each way against its own theory, in which finishing takes no time: so the last one shows the \
              work of its finishers.",
         )
         .x(Scale::Category, "way")
@@ -467,8 +508,8 @@ fn methods(view: &View<'_>) -> Option<Figure> {
             ("random lengths", concurrent.lengths(Lengths::Random)),
             ("degree 4", at_most(4)),
             ("degree = CPUs", at_most(all.unwrap_or(2))),
-            ("made up front", concurrent.carrier(Carrier::UpFront)),
-            ("pool of 25", concurrent.carrier(Carrier::Pool).degree(DEGREE)),
+            ("made in turn", concurrent.carrier(Carrier::Thread)),
+            ("pool of 25", concurrent.carrier(Carrier::Pool)),
             ("pool of 1", background(MIDDLE, cpus)),
             ("helper processes", concurrent.carrier(Carrier::Process)),
             ("dependent", concurrent.extra(Extra::Chain)),
