@@ -6,10 +6,12 @@
  * TRIALS processes, one after the other, each with ADDRESS_MIB of address space (all there is, where that is 0).
  *
  * unchecked: starts COUNT threads with stacks of STACK_KIB and joins them all, without looking at whether they were
- * made, as source 003's program does. recursion: a thread calls itself until its stack is used up; `depth` is its
- * number of calls.
+ * made, as source 003's program does. Its array of handles is local and not initialised; here each trial fills it with
+ * the next pattern, so that what a stack may hold is tried. recursion: a thread calls itself until its stack is used
+ * up; `depth` is its number of calls.
  *
- * `ended_well` of them ended with 0, `segfaults` by SIGSEGV, and the unchecked had `made` threads together.
+ * `ended_well` of them ended with 0, `segfaults` by SIGSEGV, `signals` by another signal, `hung` waited for a thread
+ * that was never made, and the unchecked had `made` threads together.
  */
 
 #include "guest.h"
@@ -31,11 +33,34 @@ static void *wait_here(void *nothing)
     return nothing;
 }
 
-static void start_and_join(uint64_t count)
+/* What the words of an array may be that nobody has initialised. */
+enum pattern { ZEROS, ONES, SMALL_NUMBERS, OF_THE_STACK, OF_THE_HEAP, RANDOM, PATTERNS };
+
+static void fill(uintptr_t *words, uint64_t count, enum pattern pattern)
 {
-    pthread_t *threads = calloc(count, sizeof *threads);
+    uint64_t random = now_ns() | 1;
+    for (uint64_t i = 0; i < count; i++) {
+        /* xorshift64 */
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        switch (pattern) {
+        case ZEROS: words[i] = 0; break;
+        case ONES: words[i] = UINTPTR_MAX; break;
+        case SMALL_NUMBERS: words[i] = i + 1; break;
+        case OF_THE_STACK: words[i] = (uintptr_t)__builtin_frame_address(0) + random % 64 * sizeof *words; break;
+        case OF_THE_HEAP: words[i] = (uintptr_t)&words[random % count]; break;
+        default: words[i] = (uintptr_t)random; break;
+        }
+    }
+}
+
+static void start_and_join(uint64_t count, enum pattern pattern)
+{
+    pthread_t *threads = malloc(count * sizeof *threads);
     if (threads == NULL)
         _exit(1);
+    fill((uintptr_t *)threads, count, pattern);
     for (uint64_t i = 0; i < count; i++)
         shared->made += pthread_create(&threads[i], &attributes, wait_here, NULL) == 0;
     open_gate(&shared->closed);
@@ -58,13 +83,52 @@ static void *recurse(void *nothing)
     return nothing;
 }
 
-static void use_up_stack(uint64_t count)
+static void use_up_stack(void)
 {
-    (void)count;
     pthread_t thread;
     if (pthread_create(&thread, &attributes, recurse, NULL) == 0)
         pthread_join(thread, NULL);
     _exit(1);
+}
+
+/* Whether a trial has opened its gate and its first thread sleeps alone: nobody is left to wake it. */
+static int waits_for_nobody(pid_t trial)
+{
+    char path[64], line[256], state = 0;
+    unsigned long threads = 0;
+    if (atomic_load(&shared->closed))
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)trial);
+    FILE *status = fopen(path, "r");
+    if (status == NULL)
+        return 0;
+    while (fgets(line, sizeof line, status) != NULL) {
+        sscanf(line, "State: %c", &state);
+        sscanf(line, "Threads: %lu", &threads);
+    }
+    fclose(status);
+    return state == 'S' && threads == 1;
+}
+
+/* Waits for the end of a trial; whether it hung, and was killed for that. */
+static int hangs(pid_t trial, int *status)
+{
+    const struct timespec pause = {0, 1000000};
+    /* A thread that is about to be woken by the last other one sleeps alone for a moment. */
+    for (int alone = 0; alone < 5;) {
+        pid_t ended = waitpid(trial, status, WNOHANG);
+        if (ended == trial)
+            return 0;
+        if (ended < 0 && errno != EINTR)
+            fail("waiting for a trial: %s", strerror(errno));
+        alone = waits_for_nobody(trial) ? alone + 1 : 0;
+        nanosleep(&pause, NULL);
+    }
+    kill(trial, SIGKILL);
+    while (waitpid(trial, status, 0) < 0)
+        if (errno != EINTR)
+            fail("waiting for a trial: %s", strerror(errno));
+    return 1;
 }
 
 int main(int argc, char **argv)
@@ -82,7 +146,7 @@ int main(int argc, char **argv)
         fail("stacks of %llu KiB: %s", (unsigned long long)stack_kib, strerror(error));
     shared = shared_memory(sizeof *shared);
 
-    uint64_t ended_well = 0, segfaults = 0;
+    uint64_t ended_well = 0, segfaults = 0, signals = 0, hung = 0;
     pid_t self = getpid();
     for (uint64_t i = 0; i < trials; i++) {
         atomic_store(&shared->closed, 1);
@@ -91,22 +155,29 @@ int main(int argc, char **argv)
             end_with(self);
             leave_no_core();
             limit_address_space(address_mib);
-            (recursion ? use_up_stack : start_and_join)(count);
+            if (recursion)
+                use_up_stack();
+            else
+                start_and_join(count, (enum pattern)(i % PATTERNS));
             _exit(0);
         }
         int status;
         if (child < 0)
             refuse(i + 1, errno);
-        while (waitpid(child, &status, 0) < 0)
-            if (errno != EINTR)
-                fail("waiting for a trial: %s", strerror(errno));
-        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        if (hangs(child, &status)) {
+            hung++;
+            continue;
+        }
+        int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (signal == SIGKILL)
             fail("a trial was ended by signal %d", SIGKILL);
         ended_well += status == 0;
-        segfaults += WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+        segfaults += signal == SIGSEGV;
+        signals += signal != 0 && signal != SIGSEGV;
     }
-    printf("done trials=%llu ended_well=%llu segfaults=%llu made=%llu depth=%llu\n", (unsigned long long)trials,
-           (unsigned long long)ended_well, (unsigned long long)segfaults, (unsigned long long)shared->made,
+    printf("done trials=%llu ended_well=%llu segfaults=%llu signals=%llu hung=%llu made=%llu depth=%llu\n",
+           (unsigned long long)trials, (unsigned long long)ended_well, (unsigned long long)segfaults,
+           (unsigned long long)signals, (unsigned long long)hung, (unsigned long long)shared->made,
            (unsigned long long)shared->depth);
     return 0;
 }

@@ -22,8 +22,19 @@ const ALIVE: Metric = metric("alive", "units");
 const CENSORED: Metric = metric("censored", "count");
 /// Calls of a function until the stack is used up.
 const DEPTH: Metric = metric("depth", "calls");
-/// Of the programs that do not look whether a thread was made, the share that SIGSEGV ends.
-const SEGFAULTS: Metric = metric("segfault_share", "share");
+/// Of the programs that do not look whether a thread was made, the shares that SIGSEGV ends, that another signal does,
+/// that wait for ever, and that end well.
+const SEGFAULTS: Metric = metric("ended_by_sigsegv", "share");
+const SIGNALS: Metric = metric("ended_by_another_signal", "share");
+const HUNG: Metric = metric("waits_for_ever", "share");
+const LIVED: Metric = metric("ended_well", "share");
+/// All ends, in the words of tables and charts.
+const ENDS: [(&str, Metric); 4] = [
+    ("ended by SIGSEGV", SEGFAULTS),
+    ("by another signal", SIGNALS),
+    ("waits for ever", HUNG),
+    ("ends well", LIVED),
+];
 
 /// The address space of a process of source 003, MiB, and a thread's stack there.
 const ADDRESS_003_MIB: u64 = 3 * 1024;
@@ -39,8 +50,8 @@ const CRASHED_003: [u64; 4] = [350, 500, 800, CLAIMED];
 const CLAIMED: u64 = 1_000;
 /// Local data of a call.
 const LOCAL_BYTES: u64 = 256;
-/// How many programs go past a limit in a sample.
-const TRIALS: u64 = 5;
+/// How many programs go past a limit in a sample: one for each of the patterns of `guests/c/limits.c`.
+const TRIALS: u64 = 6;
 
 words! {
     /// What is tried.
@@ -137,9 +148,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     sources: &["003"],
     primary: &[ALIVE],
     how: "most: a small C program makes idle threads or processes until the system refuses one, with the 3 GiB of address space \
-          of the source's processes (RLIMIT_AS) and without, and the limits in use are read while all are alive. unchecked: five \
-          programs start so many threads and join them without looking whether they were made; `segfault_share` of them are \
-          ended by SIGSEGV. recursion: a thread calls a function with 256 bytes of local data until its stack is used up.",
+          of the source's processes (RLIMIT_AS) and without, and the limits in use are read while all are alive. unchecked: six \
+          programs start so many threads and join them without looking whether they were made, as the source's does from a local \
+          array that nobody has initialised. Each fills that with something else: zeros, ones, small numbers, addresses of its stack, \
+          of its heap, or at random. `ended_by_sigsegv` of them are ended by SIGSEGV; `ended_by_another_signal`, `waits_for_ever` (its \
+          only thread sleeps, so that nobody can wake it) and `ended_well` are the others. recursion: a thread calls a function with 256 bytes of local data until its stack is used up.",
     control: "Processes beside threads: each has an address space of its own, so its limit should not matter to them.",
     traps: &[
         "This machine is shared: no case makes more than `count` units, takes more than four fifths of a limit that others \
@@ -147,8 +160,8 @@ pub const EXPERIMENT: Experiment = Experiment {
          A ratio of two censored numbers says nothing.",
         "A limit on units counts as the end when fewer than 32 of it are left, one on memory (RLIMIT_AS, RLIMIT_DATA, \
          CommitLimit, a control group's) when it has no room for another unit. Where nothing does, memory was short.",
-        "What joining a thread that was never made does is up to the C library and to what the handle happens to hold; here it \
-         holds 0.",
+        "What joining a thread that was never made does is up to the C library and to what the handle happens to hold. Each pattern \
+         counts alike; what a stack holds in truth depends on what ran before.",
         "The kernel's log gets a line for each program that SIGSEGV ends. No core file is written.",
     ],
     source: "Source 003 ran 255 threads and crashed with 350, 500, 800 and 1,000, says that 3 GiB of address space have room for \
@@ -211,7 +224,7 @@ fn takes(case: Case) -> Duration {
     let us = match (case.trial, case.unit) {
         (Trial::Most, Unit::Process) => 70_000 + case.count * 330,
         (Trial::Most, Unit::Thread) => 70_000 + threads * 80,
-        (Trial::Unchecked, _) => TRIALS * threads * 60,
+        (Trial::Unchecked, _) => TRIALS * (threads * 60 + 3_000),
         (Trial::Recursion, _) => 3_000,
     };
     Duration::from_micros(10_000 + us)
@@ -223,6 +236,8 @@ figures! {
         trials,
         ended_well,
         segfaults,
+        signals,
+        hung,
         made,
         depth,
     }
@@ -240,8 +255,10 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         }
         Trial::Unchecked => {
             let past = within_limit(case, past(case, TRIALS, worker)?)?;
-            worker.record(SEGFAULTS, past.segfaults as f64 / past.trials as f64);
-            worker.noise("ended_well", past.ended_well as f64);
+            let ended = [past.segfaults, past.signals, past.hung, past.ended_well];
+            for ((_, share), programs) in ENDS.into_iter().zip(ended) {
+                worker.record(share, programs as f64 / past.trials as f64);
+            }
             worker.noise("threads_made", past.made as f64);
         }
         Trial::Recursion => {
@@ -487,10 +504,15 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     });
     let crashed = CRASHED_003.into_iter().filter_map(|count| {
         let share = view.estimate(&SEGFAULTS.of(UNCHECKED.count(count)))?;
+        let others = [SIGNALS, HUNG, LIVED].map(|end| view.estimate(&end.of(UNCHECKED.count(count))));
+        let others = others.map(|share| share.map_or_else(String::new, |share| share.plain("share")));
         let says = format!(
             "A program that starts {count} threads in 3 GiB of address space and does not look whether they were made is ended by \
-             SIGSEGV in {} of its runs.",
-            share.plain("share")
+             SIGSEGV in {} of its runs, by another signal in {}, waits for ever in {} and ends well in {}.",
+            share.plain("share"),
+            others[0],
+            others[1],
+            others[2],
         );
         Some(share.fact(says, "share"))
     });
@@ -542,18 +564,22 @@ fn alive_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
 const PAST: &str = "3 GiB of address space, stacks of 8 MiB: room for 384 at most.";
 
 fn past_chart<'v>(view: &'v View<'v>) -> Chart<'v> {
-    let ended = |count: u64| SEGFAULTS.of(UNCHECKED.count(count)).times(100.0);
-    Chart::new(
+    let chart = Chart::new(
         view,
         "unchecked",
-        "Programs that do not look whether a thread was made",
+        "What becomes of programs that do not look whether a thread was made",
     )
     .x(Scale::Linear, "threads asked for")
-    .y(Scale::Linear, "ended by SIGSEGV, % of the programs")
-    .note(format!("{PAST} The source's program crashed at each of these."))
-    .line("this machine", CRASHED_003.map(|count| (count, ended(count))))
-    .figures(
-        dated("003"),
+    .y(Scale::Linear, "% of the programs")
+    .note(format!(
+        "{PAST} The source's program crashed at each of these. Each program's array of handles holds something else."
+    ));
+    let ended = |end: Metric| CRASHED_003.map(|count| (count, end.of(UNCHECKED.count(count)).times(100.0)));
+    let chart = ENDS
+        .into_iter()
+        .fold(chart, |chart, (name, end)| chart.line(name, ended(end)));
+    chart.figures(
+        format!("{}: crashed", dated("003")),
         Origin::Published,
         CRASHED_003.map(|count| (count, Some(100.0))),
     )
@@ -601,14 +627,16 @@ fn alive_table(view: &View<'_>) -> Table {
 
 fn past_table(view: &View<'_>) -> Table {
     let row = |count: u64| {
-        let share = view.shown(&SEGFAULTS.of(UNCHECKED.count(count)), "share");
-        vec![count.to_string(), share, "crashed".to_owned()]
+        let shares = ENDS.map(|(_, end)| view.shown(&end.of(UNCHECKED.count(count)), "share"));
+        let shares = shares.into_iter().chain(["crashed".to_owned()]);
+        std::iter::once(count.to_string()).chain(shares).collect()
     };
+    let ends = ENDS.map(|(name, _)| name);
     table(
         "unchecked",
         "Threads started and joined without looking whether they were made",
         PAST,
-        ["threads asked for", "ended by SIGSEGV", "published"],
+        [["threads asked for"].as_slice(), &ends, &["published"]].concat(),
         CRASHED_003.map(row).to_vec(),
     )
 }
@@ -696,14 +724,21 @@ mod tests {
         );
         let well = sample(UNCHECKED.count(20));
         assert_eq!(
-            (well.value(SEGFAULTS.name), well.noise["ended_well"]),
-            (Some(0.0), TRIALS as f64)
+            ENDS.map(|(_, end)| well.value(end.name)),
+            [0.0, 0.0, 0.0, 1.0].map(Some)
         );
         assert_eq!(well.noise["threads_made"], (20 * TRIALS) as f64);
         // 300 MiB hold 37 stacks of 8 MiB and little else. What joining the others does is up to the C library.
         let past = sample(UNCHECKED.count(40).address_mib(300));
         let made = past.noise["threads_made"] / TRIALS as f64;
         assert!((20.0..=37.0).contains(&made), "{past:?}");
+        let of_all: f64 = ENDS.iter().filter_map(|(_, end)| past.value(end.name)).sum();
+        assert!((of_all - 1.0).abs() < 1e-9, "{past:?}");
+        // What lies at a handle of ones is no memory.
+        assert!(
+            past.value(SEGFAULTS.name) >= Some(1.0 / TRIALS as f64),
+            "{past:?}"
+        );
         assert_eq!(crate::guests::core_files(), [""; 0]);
     }
 
@@ -713,6 +748,8 @@ mod tests {
             trials: TRIALS,
             ended_well: TRIALS,
             segfaults: 0,
+            signals: 0,
+            hung: 0,
             made,
             depth: 0,
         };
@@ -726,7 +763,7 @@ mod tests {
         // As without a limit.
         let error = says(case, CLAIMED * TRIALS).unwrap();
         assert!(
-            error.starts_with("5 programs made 5000 threads, and their address space has room for 1920"),
+            error.starts_with("6 programs made 6000 threads, and their address space has room for 2304"),
             "{error}"
         );
         let few = UNCHECKED.count(20);
@@ -852,7 +889,13 @@ mod tests {
 
     #[test]
     fn what_lies_past_a_limit_is_drawn_beside_the_source_and_theory() {
-        let past = CRASHED_003.map(|n| testing::case(UNCHECKED.count(n), [(SEGFAULTS, vec![0.2; 7])]));
+        let shares = [0.2, 0.0, 0.3, 0.5];
+        let ends = || {
+            ENDS.into_iter()
+                .zip(shares)
+                .map(|((_, end), share)| (end, vec![share; 7]))
+        };
+        let past = CRASHED_003.map(|n| testing::case(UNCHECKED.count(n), ends()));
         let deep =
             STACKS_KIB.map(|kib| testing::case(RECURSION.stack_kib(kib), [(DEPTH, vec![kib as f64; 7])]));
         let figures = read(&view(past.into_iter().chain(deep))).figures;
@@ -869,7 +912,10 @@ mod tests {
         assert_eq!(
             drawn,
             [
-                ("unchecked", vec![(4, 20.0), (4, 100.0)]),
+                (
+                    "unchecked",
+                    vec![(4, 20.0), (4, 0.0), (4, 30.0), (4, 50.0), (4, 100.0)]
+                ),
                 ("depth", vec![(4, 8192.0), (4, 32_768.0)])
             ]
         );
