@@ -265,7 +265,9 @@ fn read(view: &View<'_>) -> Answer {
         facts: facts(view),
         comparisons: comparisons(view),
         figures: charts(view),
-        tables: vec![figures_table(view)],
+        tables: std::iter::once(figures_table(view))
+            .chain(orders_table(view))
+            .collect(),
         ..Answer::default()
     }
 }
@@ -276,8 +278,17 @@ fn cpus(view: &View<'_>) -> u64 {
 
 /// How far the orders of the designs under two loads agree, in each round.
 fn agreement(view: &View<'_>, of: Metric, [a, b]: [Clients; 2]) -> Statistic {
-    let cells = |clients| DESIGNS.map(|design| of.of(Case::of(design, clients, cpus(view))));
-    Statistic::function([cells(a), cells(b)].concat(), |figures| {
+    tau(&[a, b].map(|clients| cells(view, of, clients)))
+}
+
+/// A figure of all designs under a load.
+fn cells(view: &View<'_>, of: Metric, clients: Clients) -> [Statistic; DESIGNS.len()] {
+    DESIGNS.map(|design| of.of(Case::of(design, clients, cpus(view))))
+}
+
+/// How far two orders of the designs agree.
+fn tau(orders: &[[Statistic; DESIGNS.len()]; 2]) -> Statistic {
+    Statistic::function(orders.concat(), |figures| {
         let (a, b) = figures.split_at(DESIGNS.len());
         kendall_tau(a, b).unwrap_or(f64::NAN)
     })
@@ -314,10 +325,76 @@ fn answer(view: &View<'_>) -> String {
     let (Some(unlike), Some(alike)) = (tau(UNLIKE), tau(ALIKE)) else {
         return "An order needs all designs under both loads; `--profile standard` has them.".to_owned();
     };
+    let advice = advice(view).unwrap_or_default();
     format!(
         "The orders of eleven designs under uniform and under mixed clients agree with Kendall's tau of {unlike}, where the \
-         uniform order agrees with itself, measured again, with {alike}."
+         uniform order agrees with itself, measured again, with {alike}.{advice}"
     )
+}
+
+/// What designs are ranked by under mixed clients, the least first: by speed, and by two kinds of steadiness.
+const RANKED_BY: [(Metric, &str); 3] = [
+    (TIME, "answers a second"),
+    (LATENCY, "99th percentile, fast ones"),
+    (FAILED, "share without an answer in time"),
+];
+
+/// The place of each design that has a figure: the first is nobody's but those to whom no other is better by more than
+/// could be chance. So designs that cannot be told apart share a place.
+fn places(view: &View<'_>, of: Metric) -> Vec<(Design, usize)> {
+    let figure = |design| of.of(Case::of(design, Clients::Mixed, cpus(view)));
+    let there: Vec<Design> = DESIGNS
+        .into_iter()
+        .filter(|&design| view.measured(&figure(design)))
+        .collect();
+    let is_better = |other: Design, design: Design| {
+        let apart = figure(other).less(figure(design));
+        view.resolved(&apart) && view.value(&apart).is_some_and(|apart| apart < 0.0)
+    };
+    let place = |&design: &Design| {
+        let better = there.iter().filter(|&&other| is_better(other, design)).count();
+        (design, better + 1)
+    };
+    there.iter().map(place).collect()
+}
+
+/// Which design to take for mixed clients, and that the source prefers the steadier where that is another.
+fn advice(view: &View<'_>) -> Option<String> {
+    let first = |(of, _): (Metric, &str)| -> Vec<Design> {
+        let places = places(view, of).into_iter();
+        places
+            .filter_map(|(design, place)| (place == 1).then_some(design))
+            .collect()
+    };
+    let named = |designs: &[Design]| {
+        let names: Vec<&str> = designs.iter().map(|design| design.name()).collect();
+        names.join(", ")
+    };
+    let [fast, prompt, kept] = RANKED_BY.map(first);
+    if [&fast, &prompt, &kept].iter().any(|first| first.is_empty()) {
+        return None;
+    }
+    let in_all: Vec<Design> = fast
+        .iter()
+        .copied()
+        .filter(|design| prompt.contains(design) && kept.contains(design))
+        .collect();
+    Some(if in_all.is_empty() {
+        format!(
+            " Under mixed clients the orders differ: first by answers a second: {}; by the 99th percentile of the fast ones: \
+             {}; by the share without an answer in time: {}. Source 003 would take the steadier one: take the first of the \
+             percentile where somebody waits for answers, and of the rate where only their number counts.",
+            named(&fast),
+            named(&prompt),
+            named(&kept)
+        )
+    } else {
+        format!(
+            " For mixed clients take {}: no other gives more answers a second, has a smaller 99th percentile of the fast \
+             clients or leaves fewer without an answer in time.",
+            named(&in_all)
+        )
+    })
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -343,6 +420,11 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         ),
     ];
     let taus = taus.map(|(of, loads, says)| fact(&agreement(view, of, loads), "ratio", says.to_owned()));
+    let steadier = [LATENCY, FAILED].into_iter().zip(&RANKED_BY[1..]).map(|(of, (_, by))| {
+        let orders = [TIME, of].map(|of| cells(view, of, Clients::Mixed));
+        let says = format!("Under mixed clients the order by {by} agrees with that by answers a second with a tau of {{}}.");
+        fact(&tau(&orders), "ratio", says)
+    });
     let slower = DESIGNS.map(|design| {
         let case = |clients| Case::of(design, clients, cpus(view)).time();
         let says = format!(
@@ -351,7 +433,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         );
         fact(&case(Clients::Mixed).over(case(Clients::Uniform)), "ratio", says)
     });
-    taus.into_iter().chain(slower).flatten().collect()
+    taus.into_iter().chain(steadier).chain(slower).flatten().collect()
 }
 
 fn comparisons(view: &View<'_>) -> Vec<Pair> {
@@ -430,6 +512,37 @@ fn figures_table(view: &View<'_>) -> Table {
     )
 }
 
+/// The places of the designs under mixed clients.
+fn orders_table(view: &View<'_>) -> Option<Table> {
+    let orders = RANKED_BY.map(|(of, _)| places(view, of));
+    let place = |order: &[(Design, usize)], design: Design| {
+        let found = order.iter().find(|(of, _)| *of == design);
+        found.map(|(_, place)| *place)
+    };
+    let mut designs: Vec<Design> = orders[0].iter().map(|(design, _)| *design).collect();
+    designs.sort_by_key(|&design| {
+        orders
+            .each_ref()
+            .map(|order| place(order, design).unwrap_or(usize::MAX))
+    });
+    let row = |design: Design| {
+        let places = orders.each_ref().map(|order| place(order, design));
+        let places = places.map(|place| place.map_or_else(String::new, |place| place.to_string()));
+        std::iter::once(design.name().to_owned()).chain(places).collect()
+    };
+    let rows: Vec<Vec<String>> = designs.into_iter().map(row).collect();
+    (rows.len() > 1).then(|| {
+        table(
+            "orders",
+            "Places of the designs under mixed clients",
+            "By three figures. A design's place is the number of designs that are better by more than could be chance \
+             (95 %, each pair by itself), and one: those that these rounds cannot tell apart share it. Empty: no fast client had an answer.",
+            std::iter::once("design").chain(RANKED_BY.map(|(_, by)| by)),
+            rows,
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,15 +554,28 @@ mod tests {
 
     /// A run of a profile in which each design takes so long for an answer, by its place, load and round.
     fn run_of(profile: Profile, us: impl Fn(usize, Clients, u32) -> f64) -> View<'static> {
+        run_with(profile, |place, clients, round| {
+            [us(place, clients, round), 1.0, 0.0]
+        })
+    }
+
+    /// The same with the 99th percentile, too, in µs, and the share without an answer.
+    fn run_with(profile: Profile, figures: impl Fn(usize, Clients, u32) -> [f64; 3]) -> View<'static> {
         let cases = plan(&testing::site(profile, 2)).cases.into_iter().map(|planned| {
             let case = Case::read(&planned.params).unwrap();
             let place = DESIGNS.iter().position(|design| *design == case.design).unwrap();
-            let rounds = |factor: f64| {
+            let rounds = |which: usize, factor: f64| {
                 (0..7)
-                    .map(|round| us(place, case.clients, round) * factor)
+                    .map(|round| figures(place, case.clients, round)[which] * factor)
                     .collect()
             };
-            testing::case(planned.params, [(TIME, rounds(1e3)), (SERVER, rounds(1e2))])
+            let figures = [
+                (TIME, rounds(0, 1e3)),
+                (SERVER, rounds(0, 1e2)),
+                (LATENCY, rounds(1, 1e3)),
+                (FAILED, rounds(2, 1.0)),
+            ];
+            testing::case(planned.params, figures)
         });
         testing::view("mixed-clients", profile, cases.collect())
     }
@@ -515,6 +641,7 @@ mod tests {
             answer(&view)
         );
         let facts = facts(&view);
+        // Where all have one latency there is no order to agree with.
         assert_eq!(facts.len(), 3 + DESIGNS.len());
         assert!(
             facts
@@ -523,6 +650,58 @@ mod tests {
         );
         assert_eq!(figures_table(&view).rows.len(), 3 * DESIGNS.len());
         assert!(!comparisons(&view).is_empty());
+    }
+
+    #[test]
+    fn those_that_cannot_be_told_apart_share_a_place_and_the_steadier_is_named_beside_the_faster() {
+        // The first is fastest; the last two are the steadiest, and differ by noise alone. All leave as many.
+        let view = run_with(Profile::Standard, |place, _, round| {
+            let noise = f64::from((round + place as u32) % 3) / 100.0;
+            let last_two = (DESIGNS.len() - 2).min(place);
+            [
+                10.0 + place as f64 + noise,
+                900.0 - 10.0 * last_two as f64 + noise,
+                0.1,
+            ]
+        });
+        let count = DESIGNS.len();
+        let placed = |of| places(&view, of).into_iter().map(|(_, place)| place);
+        assert!(placed(TIME).eq(1..=count));
+        assert!(placed(LATENCY).eq((3..=count).rev().chain([1, 1])));
+        assert!(placed(FAILED).all(|place| place == 1));
+        let says = answer(&view);
+        assert!(
+            says.contains("first by answers a second: iterative; by the 99th percentile of the fast ones: leader-followers, half-sync-half-async;"),
+            "{says}"
+        );
+        let table = orders_table(&view).unwrap();
+        assert_eq!(table.rows[0], ["iterative", "1", "11", "1"]);
+        assert_eq!(table.rows[count - 1], ["half-sync-half-async", "11", "1", "1"]);
+        let agree = |by: &str| {
+            facts(&view)
+                .into_iter()
+                .find(|fact| fact.says.contains(by))
+                .unwrap()
+                .says
+        };
+        assert!(
+            agree("by 99th percentile, fast ones agrees").contains("a tau of −0."),
+            "{}",
+            agree("by 99th")
+        );
+    }
+
+    #[test]
+    fn what_is_first_in_all_is_what_to_take() {
+        let view = run_with(Profile::Standard, |place, _, _| {
+            let place = place as f64;
+            [10.0 + place, 100.0 + place, place / 100.0]
+        });
+        let says = answer(&view);
+        assert!(
+            says.contains("For mixed clients take iterative: no other gives"),
+            "{says}"
+        );
     }
 
     #[test]
