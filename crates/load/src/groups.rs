@@ -111,8 +111,7 @@ pub struct Tally {
     pub last: Latency,
     /// How late messages were sent, after their intended start; empty in a closed loop.
     pub lateness: Latency,
-    /// The share of deliveries that were to come whose messages were sent on schedule and that came, however late.
-    /// `None` in a closed loop.
+    /// The share of deliveries that were to come whose messages were sent on schedule. `None` in a closed loop.
     pub pace: Option<f64>,
 }
 

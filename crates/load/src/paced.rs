@@ -448,7 +448,7 @@ impl<R: Default> Client<R> {
         self.sent = 0;
         self.begun_ns = Some(at_ns);
         self.progress_ns = at_ns;
-        recorder.sends(at_ns, self.request.len(), 1);
+        recorder.sends([at_ns; 2], self.request.len(), 1);
     }
 
     /// Sends at most so many bytes of the request, as far as the socket takes them.

@@ -1,19 +1,19 @@
 //! Whether a run measured the server, or the generator itself.
 //!
-//! The limits are those of the project's method: under a fixed rate at least 99 % of it must be sent on schedule and
-//! answered, by a generator that uses at most 85 % of its own CPUs and stands still for at most a hundredth of the
-//! time. To these comes Little's law: the mean number on their way is the rate times the mean time. Where a
+//! The limits are those of the project's method: under a fixed rate at least 99 % of it must be sent on schedule, by a
+//! generator that uses at most 85 % of its own CPUs and stands still for at most a hundredth of the time. What became of
+//! what was sent is for [conditions](Slo) to judge: a server that fails makes no run invalid, unless nothing is answered. To these comes Little's law: the mean number on their way is the rate times the mean time. Where a
 //! generator's own books do not meet that, its times are wrong.
 
 use std::time::Duration;
 
-use crate::record::Record;
+use crate::record::{Failure, Record};
 use crate::slo::Slo;
 use crate::standstill::Cause;
 
 /// Of its own CPU time, the most that a driver may use where latencies are judged.
 pub const BUSIEST: f64 = 0.85;
-/// Of the rate asked for, the least that must be reached.
+/// Of the rate asked for, the least that must be sent on schedule.
 pub(crate) const LEAST_PACE: f64 = 0.99;
 /// Of the time, the most for which a generator may stand still: what a 99th percentile does not reach.
 pub const STILLEST: f64 = 0.01;
@@ -34,7 +34,7 @@ pub fn busy_in_words() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRun {
     /// The rate asked for was not there.
-    #[error("under 99 % of the rate was reached")]
+    #[error("under 99 % of the rate was sent on schedule")]
     Slow,
     /// The driver may have been what was waited for.
     #[error("the driver used over 85 % of its CPU")]
@@ -62,8 +62,8 @@ pub enum InvalidRun {
     /// A connection failed, without which the run could not go on.
     #[error("the server ended a connection, and so the run before its time")]
     Ended,
-    /// There was no good answer.
-    #[error("nothing was answered well")]
+    /// There was no answer, good or not.
+    #[error("nothing was answered")]
     Silent,
 }
 
@@ -141,7 +141,8 @@ impl Record {
     pub fn invalid_because(&self, slo: Option<&Slo>) -> Vec<InvalidRun> {
         // To a class that got none of the requests that all together may send, nobody owes an answer.
         let is_asked = self.sent > 0 || !self.bounded;
-        if self.answered == 0 && is_asked {
+        let refused = [Failure::Status, Failure::Changed].map(|kind| self.failures.of(kind));
+        if self.answered + refused.iter().sum::<u64>() == 0 && is_asked {
             return vec![InvalidRun::Silent];
         }
         let is_open = self.held.rate.is_some();
@@ -217,6 +218,10 @@ mod tests {
         assert_eq!(bounded.invalid_because(None), [], "it got no request");
         bounded.sent = 1;
         assert_eq!(bounded.invalid_because(None), [InvalidRun::Silent]);
+        bounded.failures.count(Failure::Closed);
+        assert_eq!(bounded.invalid_because(None), [InvalidRun::Silent]);
+        bounded.failures.status(503);
+        assert_eq!(bounded.invalid_because(None), [], "an answer that refuses is one");
         let two = Record {
             threads: 2,
             ..record(open, 1000, 1_700)

@@ -275,8 +275,7 @@ pub struct Held {
     pub intended: u64,
     /// Good answers or deliveries of them, however late.
     pub answered: u64,
-    /// Of those intended, what was sent on schedule (before the load no longer held) and answered, well or not, however
-    /// late.
+    /// Of those intended, what was sent on schedule, before the load no longer held, whatever became of it.
     pub on_schedule: u64,
     /// Good answers or deliveries a second. In an open loop those of what was sent on schedule, by when it was to
     /// start; else those that came while the load held, by that time. `None` where fewer than two were to start or, in
@@ -285,8 +284,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The achieved rate over the intended one: the share of what was to start that was sent on schedule and answered,
-    /// however late. `None` where nothing was to start.
+    /// The share of what was to start that was sent on schedule, so whether the rate asked for was there. What became of
+    /// it is told by answers and failures. `None` where nothing was to start.
     pub fn pace(&self) -> Option<f64> {
         (self.intended > 0).then(|| self.on_schedule as f64 / self.intended as f64)
     }
@@ -427,14 +426,21 @@ impl<'a> Recorder<'a> {
         self.watch.goes_on()
     }
 
-    /// So many answers are to come of what is sent now and was to start then.
-    pub(crate) fn sends(&mut self, intended_ns: u64, bytes: usize, answers: u64) {
+    /// So many answers are to come of what was to start then and is sent then.
+    pub(crate) fn sends(&mut self, [intended_ns, sent_ns]: [u64; 2], bytes: usize, answers: u64) {
         self.record.sent += 1;
         self.second.sent += 1;
         self.record.bytes_out += bytes as u64;
         self.second.bytes_out += bytes as u64;
         self.in_flight += answers;
         self.intends(intended_ns, answers);
+        if self.is_on_schedule(intended_ns, sent_ns) {
+            self.record.held.on_schedule += answers;
+        }
+    }
+
+    fn is_on_schedule(&self, intended_ns: u64, sent_ns: u64) -> bool {
+        self.held.contains(&intended_ns) && sent_ns <= self.on_schedule_until_ns
     }
 
     fn intends(&mut self, intended_ns: u64, answers: u64) {
@@ -479,10 +485,9 @@ impl<'a> Recorder<'a> {
         }
         if self.held.contains(&intended_ns) {
             self.record.held.answered += count;
-            if sent_ns <= self.on_schedule_until_ns {
-                self.record.held.on_schedule += count;
-                self.good_on_schedule += count;
-            }
+        }
+        if self.is_on_schedule(intended_ns, sent_ns) {
+            self.good_on_schedule += count;
         }
         self.took([intended_ns, sent_ns, now_ns], count, true);
     }
@@ -495,10 +500,6 @@ impl<'a> Recorder<'a> {
             // It was counted by its status.
             Failure::Status => {}
             _ => self.record.failures.count(kind),
-        }
-        let is_answer = matches!(kind, Failure::Changed | Failure::Status);
-        if is_answer && self.held.contains(&intended_ns) && sent_ns <= self.on_schedule_until_ns {
-            self.record.held.on_schedule += 1;
         }
         match kind {
             Failure::Timeout | Failure::Changed | Failure::Status => {
@@ -643,7 +644,7 @@ mod tests {
         for at_ms in [50, 100, 150, 199, 250] {
             recorder.advance(ms(at_ms));
             recorder.lags(ms(at_ms), ms(at_ms));
-            recorder.sends(ms(at_ms), 10, 1);
+            recorder.sends([ms(at_ms); 2], 10, 1);
             recorder.advance(ms(at_ms + 20));
             recorder.answers(ms(at_ms), ms(at_ms), ms(at_ms + 20), 1);
         }
@@ -666,7 +667,7 @@ mod tests {
         let mut watch = ();
         let ramp = Ramp::hold(Duration::from_secs(1));
         let mut recorder = Recorder::new(0, Used::default(), ramp, Some(10.0), &mut watch);
-        recorder.sends(0, 1, 1);
+        recorder.sends([0; 2], 1, 1);
         recorder.gives_up(0, Some(0), 500, 1);
         recorder.gives_up(100, None, 500, 1);
         let record = recorder.end(500, 0);
@@ -674,7 +675,7 @@ mod tests {
             (record.unfinished, record.held.intended, record.held.answered),
             (2, 2, 0)
         );
-        assert_eq!((record.response.count(), record.held.pace()), (2, Some(0.0)));
+        assert_eq!((record.response.count(), record.held.pace()), (2, Some(0.5)));
         assert_eq!((record.good.count(), record.held.achieved), (0, Some(0.0)));
     }
 
@@ -692,7 +693,7 @@ mod tests {
         for (at_s, many) in [(0, 2), (1, 0), (2, 3)] {
             recorder.advance(at_s * SECOND_NS);
             for _ in 0..many {
-                recorder.sends(at_s * SECOND_NS, 1, 1);
+                recorder.sends([at_s * SECOND_NS; 2], 1, 1);
                 recorder.answers(at_s * SECOND_NS, at_s * SECOND_NS, at_s * SECOND_NS + 5, 1);
             }
         }
@@ -728,7 +729,7 @@ mod tests {
             let mut recorder = held_for_a_second(Some(50.0), &mut watch);
             for at_ms in (0..1_000).step_by(20) {
                 let sent_ns = (at_ms + sent_late_ms) * MS;
-                recorder.sends(at_ms * MS, 1, 1);
+                recorder.sends([at_ms * MS, sent_ns], 1, 1);
                 // Some late, some at once.
                 let late_ms = answered_late_ms * (at_ms / 20 % 2);
                 recorder.answers(at_ms * MS, sent_ns, sent_ns + late_ms * MS, 1);
@@ -745,12 +746,12 @@ mod tests {
     fn bytes_are_added_up_in_the_run_and_in_each_second() {
         let mut watch = ();
         let mut recorder = held_for_a_second(None, &mut watch);
-        recorder.sends(0, 10, 1);
-        recorder.sends(0, 5, 1);
+        recorder.sends([0; 2], 10, 1);
+        recorder.sends([0; 2], 5, 1);
         recorder.receives(20);
         recorder.receives(3);
         recorder.advance(SECOND_NS);
-        recorder.sends(SECOND_NS, 1, 1);
+        recorder.sends([SECOND_NS; 2], 1, 1);
         recorder.receives(1);
         let record = recorder.end(SECOND_NS + 1, 0);
         assert_eq!((record.bytes_out, record.bytes_in), (16, 24));
@@ -780,7 +781,7 @@ mod tests {
         let seconds = |ends_ms: u64, answered_ms: u64| {
             let mut watch = ();
             let mut recorder = held_for_a_second(None, &mut watch);
-            recorder.sends(0, 1, 1);
+            recorder.sends([0; 2], 1, 1);
             recorder.advance(answered_ms * MS);
             recorder.answers(0, 0, answered_ms * MS, 1);
             recorder.end(ends_ms * MS, 0).series.len()
@@ -832,7 +833,7 @@ mod tests {
             let mut recorder = held_for_a_second(rate, &mut watch);
             for i in 0..count {
                 let at_ns = i * 250 * MS;
-                recorder.sends(at_ns, 1, 1);
+                recorder.sends([at_ns; 2], 1, 1);
                 recorder.answers(at_ns, at_ns, at_ns + 100, 1);
             }
             recorder.end(4_000 * MS, 0).held.achieved
@@ -851,35 +852,35 @@ mod tests {
         let mut watch = ();
         let mut recorder = held_for_a_second(None, &mut watch);
         for i in 0..100 {
-            recorder.sends(i * 10 * MS, 1, 1);
+            recorder.sends([i * 10 * MS; 2], 1, 1);
             recorder.answers(i * 10 * MS, i * 10 * MS, i * 10 * MS + 5, 1);
         }
         // One that takes nine seconds is no reason to divide by ten.
-        recorder.sends(0, 1, 1);
+        recorder.sends([0; 2], 1, 1);
         recorder.answers(0, 0, 9_000 * MS, 1);
         assert_eq!(recorder.end(9_000 * MS, 0).held.achieved, Some(100.0));
 
         // One that ends before its time has no more than its own.
         let mut watch = ();
         let mut recorder = held_for_a_second(None, &mut watch);
-        recorder.sends(0, 1, 2);
+        recorder.sends([0; 2], 1, 2);
         recorder.answers(0, 0, 500 * MS, 2);
         assert_eq!(recorder.end(500 * MS, 0).held.achieved, Some(4.0));
     }
 
     #[test]
-    fn an_answer_that_refuses_keeps_the_rate_and_is_no_good_one() {
+    fn what_fails_was_sent_at_the_rate_and_is_no_good_answer() {
         let mut watch = ();
         let mut recorder = held_for_a_second(Some(3.0), &mut watch);
         for at_ns in [0, 300 * MS, 600 * MS, 900 * MS] {
-            recorder.sends(at_ns, 1, 1);
+            recorder.sends([at_ns; 2], 1, 1);
         }
         recorder.answers(0, 0, 200 * MS, 1);
         recorder.fails(300 * MS, 300 * MS, 301 * MS, Failure::Status);
         recorder.fails(600 * MS, 600 * MS, 601 * MS, Failure::Closed);
         recorder.gives_up(900 * MS, Some(900 * MS), 1_500 * MS, 1);
         let record = recorder.end(1_500 * MS, 0);
-        assert_eq!(record.held.pace(), Some(0.5), "two were answered");
+        assert_eq!(record.held.pace(), Some(1.0), "all were sent");
         assert_eq!((record.held.answered, record.answered), (1, 1));
         // What ended without an answer is in no percentile.
         assert_eq!((record.good.count(), record.response.count()), (1, 3));

@@ -296,7 +296,7 @@ impl<E: Exchange> Requests<E> {
                 bytes = unsent.len() - before;
             });
         }
-        recorder.sends(due.intended_ns, bytes, 1);
+        recorder.sends([due.intended_ns, now_ns], bytes, 1);
         match begun {
             Ok(()) => {
                 client.said += 1;

@@ -70,6 +70,9 @@ impl Scribe for Timing<'_> {
         self.tally.messages += 1;
         self.tally.lateness.record(times.sent_ns - times.intended_ns);
         self.intended += copies;
+        if times.sent_ns <= self.on_schedule_until_ns {
+            self.on_schedule += copies;
+        }
     }
 
     fn hears(&mut self, heard: Heard, at_ns: u64) {
@@ -81,7 +84,6 @@ impl Scribe for Timing<'_> {
         if heard.by_all {
             self.tally.last.record(took_ns);
         }
-        self.on_schedule += u64::from(heard.times.sent_ns <= self.on_schedule_until_ns);
     }
 }
 
@@ -135,7 +137,8 @@ impl Scribe for Keeping<'_, '_> {
             self.recorder.advance(times.sent_ns);
         }
         self.recorder.lags(times.intended_ns, times.sent_ns);
-        self.recorder.sends(times.intended_ns, bytes, copies);
+        self.recorder
+            .sends([times.intended_ns, times.sent_ns], bytes, copies);
         self.recorder.record.bounded = self.recorder.record.sent >= self.most;
     }
 

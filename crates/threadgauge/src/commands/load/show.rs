@@ -160,7 +160,7 @@ impl Done {
             row(
                 "on schedule",
                 format!(
-                    "{} of the {} asked for: sent on schedule and answered, late or not",
+                    "{} of the {} asked for, whatever became of it",
                     percent(pace),
                     per_second(rate)
                 ),
