@@ -300,7 +300,8 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
     }
     let edges = [Edge::Upper(range.max), Edge::Lower(range.min)];
     if let Some(clearest) = edges.iter().find_map(|edge| edge.left_by(cells, &medians, error)) {
-        return judgement(Verdict::DoesNotHold, clearest, Some(about(clearest)));
+        let says = format!("{}{}", about(clearest), tally(cells, &intervals_of_all, range));
+        return judgement(Verdict::DoesNotHold, clearest, Some(says));
     }
     let outside = (0..cells.len()).find(|&i| outside(intervals_of_all[i], range));
     let reason = outside.map_or_else(
@@ -321,7 +322,31 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
             format!("{} lies outside by itself, but {at_once} {why}", about(i))
         },
     );
-    judgement(Verdict::Inconclusive, quoted, Some(reason))
+    let says = reason + &tally(cells, &intervals_of_all, range);
+    judgement(Verdict::Inconclusive, quoted, Some(says))
+}
+
+/// Where cells do not agree: how many confirm the rule, and which lie outside of it, up to three by name.
+fn tally(cells: &[(String, Rounds)], intervals: &[[f64; 2]], range: Range) -> String {
+    const NAMED: usize = 3;
+    let confirm = intervals.iter().filter(|&&ci| inside(ci, range)).count();
+    if confirm == 0 || cells.len() == 1 {
+        return String::new();
+    }
+    let against: Vec<&str> = cells
+        .iter()
+        .zip(intervals)
+        .filter_map(|((name, _), &ci)| outside(ci, range).then_some(name.as_str()))
+        .collect();
+    let outside = match against.len() {
+        0 => "none".to_owned(),
+        count if count <= NAMED => against.join("; "),
+        count => format!("{}; and {} more", against[..NAMED].join("; "), count - NAMED),
+    };
+    format!(
+        "; confirmed by {confirm} of {} cells, outside of the rule: {outside}",
+        cells.len()
+    )
 }
 
 /// One end of a rule.
@@ -926,7 +951,10 @@ mod tests {
         assert_eq!(says(vec![]), "a cell has no figures");
         let across = says(vec![around(0.3, 7), around(0.599, 7), around(0.2, 7)]);
         assert!(
-            across.starts_with("N=1: ") && across.ends_with(" lies across the edge of the rule"),
+            across.starts_with("N=1: ")
+                && across.ends_with(
+                    " lies across the edge of the rule; confirmed by 2 of 3 cells, outside of the rule: none"
+                ),
             "{across}"
         );
     }
@@ -952,8 +980,31 @@ mod tests {
         );
         assert_eq!(
             judged.reason.unwrap().split_once(" judged at once ").unwrap().1,
-            "its 7 rounds do not agree enough to exclude chance"
+            "its 7 rounds do not agree enough to exclude chance; confirmed by 1 of 2 cells, outside of the rule: N=1"
         );
+    }
+
+    #[test]
+    fn where_cells_do_not_agree_it_is_said_which_contradict_the_claim() {
+        let reason = |values: &[f64]| {
+            let cells = values.iter().map(|&value| around(value, 14)).collect();
+            let judged = of_these(cells, AT_MOST_60_PERCENT, ALPHA);
+            assert_eq!(judged.verdict, Verdict::DoesNotHold, "{values:?}");
+            judged.reason.unwrap()
+        };
+        let one = reason(&[0.1, 0.9, 0.2]);
+        assert!(
+            one.starts_with("N=1: 0.91 [")
+                && one.ends_with("; confirmed by 2 of 3 cells, outside of the rule: N=1"),
+            "{one}"
+        );
+        let many = reason(&[0.9, 0.1, 0.8, 0.95, 0.85]);
+        let says = "; confirmed by 1 of 5 cells, outside of the rule: N=0; N=2; N=3; and 1 more";
+        assert!(many.ends_with(says), "{many}");
+        // Where all do, the clearest one says it.
+        let all = reason(&[0.9, 0.8]);
+        assert!(!all.contains("confirmed"), "{all}");
+        assert!(!reason(&[0.9]).contains("confirmed"));
     }
 
     #[test]
