@@ -1,8 +1,9 @@
 //! Whether a run measured the server, or the generator itself.
 //!
 //! The limits are those of the project's method: under a fixed rate at least 99 % of it must be sent on schedule, by a
-//! generator that uses at most 85 % of its own CPUs and stands still for at most a hundredth of the time. What became of
-//! what was sent is for [conditions](Slo) to judge: a server that fails makes no run invalid, unless nothing is answered. To these comes Little's law: the mean number on their way is the rate times the mean time. Where a
+//! generator that uses at most 85 % of its own CPUs and stands still for at most a hundredth of the time. What became
+//! of what was sent is for [conditions](Slo) to judge: a server that fails makes no run invalid, unless nothing is
+//! answered. To these comes Little's law: the mean number on their way is the rate times the mean time. Where a
 //! generator's own books do not meet that, its times are wrong.
 
 use std::time::Duration;

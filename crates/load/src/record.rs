@@ -284,8 +284,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The share of what was to start that was sent on schedule, so whether the rate asked for was there. What became of
-    /// it is told by answers and failures. `None` where nothing was to start.
+    /// The share of what was to start that was sent on schedule, so whether the rate asked for was there. What became
+    /// of it is told by answers and failures. `None` where nothing was to start.
     pub fn pace(&self) -> Option<f64> {
         (self.intended > 0).then(|| self.on_schedule as f64 / self.intended as f64)
     }
