@@ -65,18 +65,16 @@ impl Clock {
         let before = counter();
         let ns = self.epoch.elapsed().as_nanos() as u64;
         let after = counter();
-        self.anchor(
-            Anchor { ns, ticks: before },
-            after.wrapping_sub(before) <= CLOSE_TICKS,
-        );
+        self.anchor(Anchor { ns, ticks: before }, after);
         self.shown_ns = self.shown_ns.max(ns);
         self.shown_ns
     }
 
-    fn anchor(&mut self, anchor: Anchor, close: bool) {
+    /// `after`: what the counter showed once the clock had been read.
+    fn anchor(&mut self, anchor: Anchor, after: u64) {
         self.last = anchor;
         self.reach = 0;
-        if !close {
+        if after.wrapping_sub(anchor.ticks) > CLOSE_TICKS {
             return;
         }
         let first = *self.first.get_or_insert(anchor);
@@ -89,19 +87,15 @@ impl Clock {
     }
 }
 
-/// The CPU's counter of time.
-#[cfg(target_arch = "x86_64")]
+/// The CPU's counter of time, where one is known; where it stands still every time is the clock's.
 #[inline]
 fn counter() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to programs.
-    unsafe { std::arch::x86_64::_rdtsc() }
-}
-
-/// None here: every time is the clock's.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn counter() -> u64 {
-    0
+    #[cfg(target_arch = "x86_64")]
+    let ticks = unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    let ticks = 0;
+    ticks
 }
 
 #[cfg(test)]
@@ -130,48 +124,78 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_comes_from_anchors_that_are_far_enough_apart() {
+    #[cfg(target_arch = "x86_64")]
+    fn near_an_anchor_the_time_is_counted_from_it_and_beyond_it_is_the_clocks() {
+        let begun = counter();
+        assert!((0..1_000_000).any(|_| counter() != begun), "it stands still");
         let mut clock = clock();
-        clock.anchor(Anchor { ns: 100, ticks: 0 }, true);
-        assert_eq!(clock.reach, 0);
-        clock.anchor(
-            Anchor {
-                ns: 100 + LEARN_NS,
-                ticks: 2 * LEARN_NS,
-            },
-            true,
-        );
+        // Far from any time of the clock; 4,096 ticks a nanosecond; a while ago.
+        clock.last = Anchor {
+            ns: 1 << 50,
+            ticks: counter().wrapping_sub(1 << 30),
+        };
+        (clock.rate, clock.reach) = (1 << 20, u64::MAX);
+        let counted_ns = |last: Anchor| last.ns + (counter().wrapping_sub(last.ticks) >> 12);
+        let before_ns = counted_ns(clock.last);
+        let shown_ns = clock.now_ns();
+        assert!((before_ns..=counted_ns(clock.last)).contains(&shown_ns));
+
+        (clock.shown_ns, clock.reach) = (0, 1 << 29);
+        let before_ns = clock.epoch.elapsed().as_nanos() as u64;
+        let shown_ns = clock.now_ns();
+        assert!((before_ns..=clock.epoch.elapsed().as_nanos() as u64).contains(&shown_ns));
+    }
+
+    /// A clock that was read at these times and counts, undisturbed, and then disturbed by so many ticks.
+    fn read(anchors: &[(u64, u64)], disturbed: u64) -> Clock {
+        let mut clock = clock();
+        for &(ns, ticks) in anchors {
+            clock.anchor(Anchor { ns, ticks }, ticks + disturbed);
+        }
+        clock
+    }
+
+    #[test]
+    fn the_rate_comes_from_anchors_that_are_far_enough_apart() {
+        assert_eq!(read(&[(100, 7)], 0).reach, 0);
+        let clock = read(&[(100, 7), (100 + LEARN_NS, 7 + 2 * LEARN_NS)], 0);
         // Two ticks a nanosecond.
         assert_eq!((clock.rate, clock.reach), (1 << 31, 2 * REACH_NS));
     }
 
     #[test]
-    fn a_counter_that_stands_or_an_anchor_that_was_disturbed_is_not_trusted() {
-        let mut clock = clock();
-        clock.anchor(Anchor { ns: 0, ticks: 5 }, true);
-        clock.anchor(
+    fn a_counter_that_stands_or_jumps_or_an_anchor_that_was_disturbed_is_not_trusted() {
+        let rate = |ns, ticks| read(&[(0, 0), (ns, ticks)], 0).rate;
+        for (ns, ticks) in [
+            (LEARN_NS - 1, LEARN_NS),
+            (LEARN_NS, 0),
+            (LEARN_NS, LEARN_NS / 10),
+            (LEARN_NS, LEARN_NS * 100),
+        ] {
+            assert_eq!(rate(ns, ticks), 0, "{ns} ns, {ticks} ticks");
+        }
+        for (ns, ticks) in [
+            (LEARN_NS, LEARN_NS / 10 + 1),
+            (LEARN_NS, LEARN_NS * 100 - 1),
+            ((1 << 32) - 1, 1 << 32),
+        ] {
+            assert_eq!(rate(ns, ticks), (ns << 32) / ticks, "{ns} ns, {ticks} ticks");
+        }
+        // What is known of the counter stays when it has run for longer than the sum holds.
+        let long = read(&[(0, 0), (LEARN_NS, LEARN_NS), (1 << 32, 1 << 33)], 0);
+        assert_eq!((long.rate, long.reach), (1 << 32, REACH_NS));
+
+        let anchors = [(0, 0), (LEARN_NS, LEARN_NS)];
+        assert_eq!(read(&anchors, CLOSE_TICKS).reach, REACH_NS);
+        assert_eq!(read(&anchors, CLOSE_TICKS + 1).reach, 0);
+        let mut close_once = read(&anchors, 0);
+        close_once.anchor(
             Anchor {
-                ns: 1 << 20,
-                ticks: 5,
+                ns: 2 * LEARN_NS,
+                ticks: 2 * LEARN_NS,
             },
-            true,
+            u64::MAX,
         );
-        assert_eq!(clock.reach, 0);
-        clock.anchor(
-            Anchor {
-                ns: 2 << 20,
-                ticks: 5 + (2 << 20),
-            },
-            true,
-        );
-        assert!(clock.reach > 0);
-        clock.anchor(
-            Anchor {
-                ns: 3 << 20,
-                ticks: 5 + (3 << 20),
-            },
-            false,
-        );
-        assert_eq!(clock.reach, 0);
+        assert_eq!(close_once.reach, 0);
     }
 }

@@ -17,6 +17,8 @@
 //! released.
 
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -218,8 +220,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
                 source.park(who);
                 break Claim::Wait;
             }
-            // Where nobody is at work, nobody is about to bring any.
-            if spins < SPINS && (source.pulling || source.running > 0) {
+            if spins < SPINS && source.may_get_more() {
                 if who != Who::Helping {
                     // Relaxed, here and below: changed under the lock, and looked at again.
                     self.called.store(true, Ordering::Relaxed);
@@ -504,104 +505,5 @@ impl<I: Iterator, W> Drop for SoleCarrier<'_, '_, I, W> {
         if self.next > self.first {
             source.most_running = source.most_running.max(1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::num::NonZeroUsize;
-    use std::sync::atomic::AtomicUsize;
-    use std::thread;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::ConcurrentExecution;
-
-    fn until(condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !condition() {
-            assert!(Instant::now() < deadline, "waited in vain");
-            thread::yield_now();
-        }
-    }
-
-    /// After a relief pulls are of one object; what lies in the buffer may wait for such a pull as well.
-    #[test]
-    fn the_caller_looks_after_a_pull_of_one_if_objects_are_there() {
-        let settings = ConcurrentExecution::new(NonZeroUsize::MIN).settings_of_a_call();
-        let (asked, may_go_on) = (AtomicUsize::new(0), AtomicUsize::new(3));
-        let objects = (0..8).inspect(|&i| {
-            asked.store(i, Ordering::SeqCst);
-            until(|| i < may_go_on.load(Ordering::SeqCst));
-        });
-        let is_asked_for = |i| until(|| asked.load(Ordering::SeqCst) == i);
-        let shared = Shared::new(objects, &(), &settings, Instant::now());
-        let claim = |who, want, claimed: &mut Claimed<usize>, held: &mut bool| {
-            shared.claim(who, held, want, claimed, |_| ())
-        };
-        thread::scope(|scope| {
-            let (mut seen, mut held, mut claimed) = (None, false, Claimed::default());
-            let worker = scope.spawn(|| {
-                let (mut held, mut claimed) = (false, Claimed::default());
-                let claim = claim(Who::Worker(0), 5, &mut claimed, &mut held);
-                (claim, held, claimed)
-            });
-            is_asked_for(3);
-            assert!(shared.is_watched());
-            assert_eq!(shared.relieve(&mut seen), None);
-            assert_eq!(shared.relieve(&mut seen), Some(None));
-            assert_eq!(claim(Who::Helping, 1, &mut claimed, &mut held), Claim::Got);
-            may_go_on.store(4, Ordering::SeqCst);
-            let (got, mut their_held, mut theirs) = worker.join().unwrap();
-            assert_eq!(got, Claim::Wait);
-            // Nobody pulls: this puts the watch down, and the worker's turn has come.
-            assert_eq!(shared.relieve(&mut seen), None);
-            assert!(!shared.is_watched());
-            assert_eq!(shared.give_permit_back(), Some(0));
-            let worker = scope.spawn(move || claim(Who::Worker(0), 5, &mut theirs, &mut their_held));
-            is_asked_for(4);
-            assert!(
-                shared.is_watched(),
-                "three objects wait for the pull of the fourth"
-            );
-            may_go_on.store(usize::MAX, Ordering::SeqCst);
-            assert_eq!(worker.join().unwrap(), Claim::Got);
-        });
-    }
-
-    #[test]
-    fn who_may_pull_no_further_waits_to_be_recalled() {
-        let settings = ConcurrentExecution::new(NonZeroUsize::MIN).settings_of_a_call();
-        let shared = Shared::new(0..8, &(), &settings, Instant::now());
-        shared.source().horizon = 0;
-        let (mut held, mut claimed) = (false, Claimed::default());
-        let claim = shared.claim(Who::Worker(0), &mut held, 1, &mut claimed, |_| ());
-        assert_eq!(claim, Claim::Wait);
-        assert_eq!(shared.source().parked, [0]);
-    }
-
-    #[test]
-    fn a_caller_that_waits_for_the_puller_is_woken_when_it_has_pulled() {
-        let settings = ConcurrentExecution::new(NonZeroUsize::new(2).unwrap()).settings_of_a_call();
-        let (asked, may_go_on) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let objects = (1..8).inspect(|&i| {
-            asked.store(i, Ordering::SeqCst);
-            until(|| i <= may_go_on.load(Ordering::SeqCst));
-        });
-        let shared = Shared::new(objects, &(), &settings, Instant::now());
-        let claim = |who| {
-            let (mut held, mut claimed) = (false, Claimed::default());
-            shared.claim(who, &mut held, 1, &mut claimed, |_| ())
-        };
-        thread::scope(|scope| {
-            let worker = scope.spawn(|| claim(Who::Worker(0)));
-            until(|| asked.load(Ordering::SeqCst) == 1);
-            let claimed = claim(Who::Caller);
-            let (awaited, woken) = (shared.source().awaited, shared.wake_pending.take());
-            may_go_on.store(usize::MAX, Ordering::SeqCst);
-            assert_eq!((claimed, awaited, woken), (Claim::Busy, true, false));
-            assert_eq!(worker.join().unwrap(), Claim::Got);
-            assert!(shared.wake_pending.take());
-        });
     }
 }

@@ -41,3 +41,33 @@ impl Batch {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_grows_while_it_is_short_and_ends_at_the_first_long_object() {
+        for (mode, ns) in [(Mode::Prompt, 4_000), (Mode::Throughput, 50_000)] {
+            for (want, longest_ns, took_ns, next) in [
+                (8, 0, ns / 2, 16),
+                (8, 0, ns / 2 + 1, 8),
+                (8, ns, 2 * ns, 8),
+                (8, ns, 2 * ns + 1, 4),
+                (1, ns, 2 * ns + 1, 1),
+                (8, ns + 1, ns + 1, 1),
+                (64, 0, 0, 100),
+            ] {
+                let mut batch = Batch::new(mode, 100);
+                assert_eq!(batch.want, 1);
+                batch.want = want;
+                batch.adapt(longest_ns, took_ns);
+                assert_eq!(
+                    batch.want, next,
+                    "{want} in {took_ns} of {ns} ns, one {longest_ns}"
+                );
+            }
+        }
+        assert_eq!(Batch::new(Mode::Prompt, 10_000).most, MAX_BATCH);
+    }
+}

@@ -92,3 +92,98 @@ impl Policy {
         since + if self.streak > 0 { PROMISING_TRIAL } else { TRIAL }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::ConcurrentExecution;
+
+    const SHORT_NS: u64 = SMALL_NS;
+    const LONG_NS: u64 = SMALL_NS + 1;
+
+    fn execution(mode: Mode) -> ConcurrentExecution {
+        ConcurrentExecution::new(NonZeroUsize::MIN).mode(mode)
+    }
+
+    fn policy(mode: Mode) -> Policy {
+        Policy::new(&execution(mode).settings_of_a_call())
+    }
+
+    fn see(policy: &mut Policy, times: u32, service_ns: u64) {
+        (0..times).for_each(|_| policy.observe(service_ns));
+    }
+
+    /// How many short ones it takes until the caller works.
+    fn short_ones(policy: &mut Policy) -> usize {
+        let mut seen = 0;
+        while !policy.working {
+            policy.observe(SHORT_NS);
+            seen += 1;
+            assert!(seen < 10_000);
+        }
+        seen
+    }
+
+    #[test]
+    fn the_caller_works_after_a_streak_which_a_long_one_sets_back() {
+        assert_eq!(short_ones(&mut policy(Mode::Prompt)), 8);
+        let mut set_back = policy(Mode::Prompt);
+        see(&mut set_back, 7, SHORT_NS);
+        see(&mut set_back, 1, LONG_NS);
+        assert_eq!(short_ones(&mut set_back), 8);
+        let mut longer = policy(Mode::Prompt);
+        longer.stop();
+        see(&mut longer, 15, SHORT_NS);
+        see(&mut longer, 1, LONG_NS);
+        assert_eq!(short_ones(&mut longer), 9, "a long one takes off eight");
+    }
+
+    #[test]
+    fn a_long_one_stops_the_caller_unless_64_short_ones_outweigh_it() {
+        for (short, outweighed) in [(0, 0), (63, 0), (64, 1), (127, 1), (128, 2), (1_000, 3)] {
+            let mut policy = policy(Mode::Prompt);
+            see(&mut policy, 8 + short, SHORT_NS);
+            see(&mut policy, outweighed, LONG_NS);
+            assert!(policy.working, "{outweighed} after {short}");
+            see(&mut policy, 1, LONG_NS);
+            assert!(!policy.working, "one more than {outweighed} after {short}");
+        }
+    }
+
+    #[test]
+    fn after_each_stop_the_streak_is_twice_as_long_until_much_was_short() {
+        let mut policy = policy(Mode::Prompt);
+        for streak in [8, 16, 32] {
+            assert_eq!(short_ones(&mut policy), streak);
+            policy.stop();
+        }
+        assert_eq!(short_ones(&mut policy), 64);
+        see(&mut policy, 3 * 64, SHORT_NS);
+        see(&mut policy, 4, LONG_NS);
+        assert_eq!(short_ones(&mut policy), 16, "twice the first");
+    }
+
+    #[test]
+    fn other_modes_do_not_depend_on_what_is_seen() {
+        for (mode, works) in [(Mode::FreeCaller, false), (Mode::Throughput, true)] {
+            let mut policy = policy(mode);
+            for service_ns in [LONG_NS, SHORT_NS] {
+                see(&mut policy, 1_000, service_ns);
+                assert_eq!((policy.working, policy.streak), (works, 0), "{mode:?}");
+            }
+        }
+        let with_deadline = execution(Mode::Throughput).deadline(Duration::MAX);
+        let policy = Policy::new(&with_deadline.settings_of_a_call());
+        assert_eq!((policy.mode, policy.working), (Mode::FreeCaller, false));
+    }
+
+    #[test]
+    fn the_caller_listens_longer_once_it_has_seen_a_short_one() {
+        let (mut policy, begun) = (policy(Mode::Prompt), Instant::now());
+        assert_eq!(policy.trial(begun), begun + Duration::from_micros(200));
+        policy.observe(SHORT_NS);
+        assert_eq!(policy.trial(begun), begun + Duration::from_millis(1));
+    }
+}

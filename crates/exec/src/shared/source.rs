@@ -50,7 +50,7 @@ pub(crate) struct Claimed<O> {
     /// To be run.
     pub(crate) objects: Vec<(usize, O)>,
     /// Made when it first pulls more than one.
-    pulled: Option<Pulled<O>>,
+    pub(super) pulled: Option<Pulled<O>>,
 }
 
 impl<O> Default for Claimed<O> {
@@ -186,6 +186,11 @@ impl<I: Iterator> Source<I> {
         something && self.running < self.degree && !self.over()
     }
 
+    /// Whether somebody may be about to bring objects: nobody does where nobody is at work.
+    pub(super) fn may_get_more(&self) -> bool {
+        self.pulling || self.running > 0
+    }
+
     /// Moves what a puller has by now into the buffer.
     pub(super) fn buffer_pulled(&mut self) {
         if let Some(ring) = &self.pulled {
@@ -231,5 +236,214 @@ impl<I: Iterator> Source<I> {
         if let Who::Worker(number) = who {
             self.parked.push(number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    type Numbers = Range<usize>;
+
+    /// Of degree 2 and without a bound; `buffered` and, in the ring of a puller that is done, `pulled` are there.
+    fn source(buffered: Numbers, pulled: Numbers) -> Source<Numbers> {
+        let mut source = Source::new(2, usize::MAX);
+        source.next = buffered.end.max(pulled.end);
+        source.buffer.extend(buffered.map(|i| (i, i)));
+        if !pulled.is_empty() {
+            let ring = Claimed::default().ring();
+            for i in pulled {
+                // SAFETY: nobody else has the ring.
+                #[allow(unsafe_code)]
+                let pushed = unsafe { ring.push_unawaited((i, i)) };
+                assert!(pushed.is_ok());
+            }
+            source.pulled = Some(ring);
+        }
+        source
+    }
+
+    fn numbers(objects: impl IntoIterator<Item = (usize, usize)>) -> Vec<usize> {
+        objects.into_iter().map(|(index, _)| index).collect()
+    }
+
+    #[test]
+    fn a_ring_has_room_for_twice_what_is_claimed_at_once() {
+        assert_eq!(Claimed::<u8>::default().ring().capacity(), 512);
+        // 64 KiB hold 15 of them.
+        assert_eq!(Claimed::<[u8; 4 << 10]>::default().ring().capacity(), 16);
+    }
+
+    #[test]
+    fn it_is_over_at_a_halt_or_when_none_is_left() {
+        for (halt, exhausted, there, over) in [
+            (None, false, 0, false),
+            (None, false, 1, false),
+            (None, true, 0, true),
+            (None, true, 1, false),
+            (Some(HaltReason::Stopped), false, 1, true),
+        ] {
+            let mut source = source(0..there, 0..0);
+            (source.halt, source.exhausted) = (halt, exhausted);
+            assert_eq!(source.over(), over, "{halt:?} {exhausted} {there}");
+        }
+    }
+
+    #[test]
+    fn the_first_reason_of_a_halt_stays_and_all_are_told() {
+        let (mut source, token) = (source(0..0, 0..0), StopToken::new());
+        source.halt(HaltReason::Failed, &token);
+        assert!(token.is_stopped());
+        source.halt(HaltReason::Stopped, &token);
+        assert_eq!(source.halt, Some(HaltReason::Failed));
+    }
+
+    #[test]
+    fn workers_wait_until_it_is_their_turn() {
+        let mut source = source(0..0, 0..0);
+        for who in [Who::Worker(2), Who::Caller, Who::Worker(0), Who::Helping] {
+            source.park(who);
+        }
+        source.queued = vec![1, 3];
+        // Whoever waits for the puller first; whose number is too high stays.
+        source.allowed = 2;
+        let in_line = [(); 3].map(|()| source.next_in_line());
+        assert_eq!(in_line, [Some(1), Some(0), None]);
+        assert_eq!(source.everybody(), [2, 3]);
+        assert!(source.everybody().is_empty());
+    }
+
+    #[test]
+    fn a_permit_is_refused_to_who_is_to_stand_down_and_beyond_the_degree() {
+        use Who::{Caller, Helping, Worker};
+        for (running, allowed, degree, refused) in [
+            (0, 1, 1, &[Worker(1), Worker(2)][..]),
+            (1, 1, 3, &[Worker(1), Worker(2)]),
+            // One that is to stand down is at work: the permit is for a worker that is not.
+            (2, 1, 3, &[Worker(1), Worker(2), Caller, Helping]),
+            (2, 9, 2, &[Worker(0), Worker(1), Worker(2), Caller, Helping]),
+            (1, 9, 2, &[]),
+        ] {
+            let mut source = source(0..0, 0..0);
+            (source.running, source.allowed, source.degree) = (running, allowed, degree);
+            for who in [Worker(0), Worker(1), Worker(2), Caller, Helping] {
+                let expected = refused.contains(&who);
+                assert_eq!(
+                    source.refuses(who),
+                    expected,
+                    "{who:?}: {running} {allowed} {degree}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_claim_brings_something_if_it_is_there_or_may_be_pulled() {
+        for (pulling, exhausted, horizon, may) in [
+            (false, false, 6, true),
+            (false, false, 5, false),
+            (true, false, 6, false),
+            (false, true, 6, false),
+        ] {
+            for there in [0, 5] {
+                let mut source = source(5 - there..5, 0..0);
+                (source.pulling, source.exhausted, source.horizon) = (pulling, exhausted, horizon);
+                assert_eq!(source.may_be_pulled(), may);
+                assert_eq!(source.is_claimable(), may || there > 0);
+                source.running = source.degree - 1;
+                assert_eq!(source.is_claimable(), may || there > 0);
+                source.running = source.degree;
+                assert!(!source.is_claimable());
+                source.running = 0;
+                source.halt = Some(HaltReason::Stopped);
+                assert!(!source.is_claimable());
+            }
+        }
+    }
+
+    #[test]
+    fn who_pulls_or_is_at_work_may_bring_more() {
+        for (pulling, running, may) in [
+            (false, 0, false),
+            (true, 0, true),
+            (false, 1, true),
+            (false, 2, true),
+        ] {
+            let mut source = source(0..0, 0..0);
+            (source.pulling, source.running) = (pulling, running);
+            assert_eq!(source.may_get_more(), may, "{pulling} {running}");
+        }
+    }
+
+    #[test]
+    fn what_was_pulled_counts_when_the_puller_is_done() {
+        let mut source = source(0..2, 2..5);
+        assert_eq!(source.there(), 5);
+        source.pulling = true;
+        assert_eq!(source.there(), 2);
+        source.buffer_pulled();
+        assert_eq!((source.there(), numbers(source.buffer)), (5, vec![0, 1, 2, 3, 4]));
+    }
+
+    /// Takes so many, with so many to be left for the caller: what was taken, and what is in the buffer then.
+    fn taken(mut source: Source<Numbers>, who: Who, want: usize, ahead: usize) -> (Vec<usize>, Vec<usize>) {
+        source.ahead = ahead;
+        let mut into = Vec::new();
+        source.take(who, want, &mut into);
+        assert_eq!((source.running, source.most_running), (1, 1));
+        (numbers(into), numbers(source.buffer))
+    }
+
+    #[test]
+    fn a_worker_takes_the_oldest_and_leaves_some_for_the_caller() {
+        let worker = Who::Worker(0);
+        for (who, there, want, takes) in [
+            (worker, 10, 4, 4),
+            (worker, 5, 4, 2),
+            (worker, 2, 4, 1),
+            (Who::Caller, 5, 5, 5),
+            (Who::Helping, 5, 4, 4),
+        ] {
+            let expected = ((0..takes).collect(), (takes..there).collect());
+            assert_eq!(
+                taken(source(0..there, 0..0), who, want, 3),
+                expected,
+                "{who:?} of {there}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_has_pulled_takes_its_own_after_what_is_old() {
+        let worker = Who::Worker(0);
+        let all_but = |taken: &[usize], of: Numbers| of.filter(|i| !taken.contains(i)).collect();
+        // Three of the buffer are for the caller.
+        let own = vec![1_500, 1_501, 1_505, 1_506, 1_507];
+        let expected = (own.clone(), all_but(&own, 1_500..1_512));
+        assert_eq!(taken(source(1_500..1_505, 1_505..1_512), worker, 5, 3), expected);
+        // What is in the buffer and in the ring counts, less what is for the caller.
+        assert_eq!(
+            taken(source(0..2, 2..5), worker, 4, 2),
+            (vec![2, 3, 4], vec![0, 1])
+        );
+        // What lies there for too long is taken by anyone.
+        for (next, takes) in [(2_047, [2_045, 2_046]), (2_048, [0, 1])] {
+            let (taken, _) = taken(source(0..3, next - 2..next), worker, 3, 3);
+            assert_eq!(taken, takes);
+        }
+    }
+
+    #[test]
+    fn while_somebody_pulls_its_ring_is_left_alone() {
+        let mut source = source(0..2, 2..5);
+        source.pulling = true;
+        let mut into = Vec::new();
+        source.take(Who::Helping, 4, &mut into);
+        assert_eq!(
+            (numbers(into), source.pulled.map(|ring| ring.len())),
+            (vec![0, 1], Some(3))
+        );
     }
 }
