@@ -396,6 +396,44 @@ mod conformance {
     }
 
     #[test]
+    fn a_frame_as_the_one_before_is_split_without_its_codec() {
+        let framing = Framing {
+            prefix: b"MSG g1 1 5\r\n",
+            payload_bytes: 5,
+            suffix: b"\r\n",
+        };
+        let two = b"MSG g1 1 5\r\nhello\r\nMSG g1 1 5\r\nworld\r\n";
+        assert_eq!(framing.split(two), Some((&b"hello"[..], 19)));
+        assert_eq!(framing.split(&two[19..]), Some((&b"world"[..], 19)));
+        for none in [
+            &b""[..],
+            b"MSG g1 1 5\r\nhell",
+            b"MSG g1 1 5\r\nhello\r",
+            b"MSG g2 1 5\r\nhello\r\n",
+        ] {
+            assert_eq!(framing.split(none), None);
+        }
+    }
+
+    #[test]
+    fn what_a_connection_wants_again_is_counted_and_not_kept() {
+        let mut answers = Answers::default();
+        for (connection, answer) in [
+            (1, b"PONG"),
+            (1, b"PONG"),
+            (1, b"pong"),
+            (2, b"pong"),
+            (2, b"pong"),
+            (1, b"pong"),
+        ] {
+            answers.want(connection, answer);
+        }
+        let kept: [(usize, &[u8], usize); 4] =
+            [(1, b"PONG", 2), (1, b"pong", 1), (2, b"pong", 2), (1, b"pong", 1)];
+        assert_eq!(answers.0, kept);
+    }
+
+    #[test]
     fn a_number_is_digits_that_fit() {
         assert_eq!(number(b"1024"), Some(1024));
         for none in [&b""[..], b"-1", b"1 ", b"99999999999999999999999"] {

@@ -346,6 +346,12 @@ mod tests {
         let message = sent(&mut checker, 0);
         let last = (0..10).map(|connection| checker.receives(connection, &message).unwrap().by_all);
         assert_eq!(last.filter(|&by_all| by_all).count(), 1);
+        sent(&mut checker, 0);
+        checker.give_up(u64::MAX, |_| {});
+        assert_eq!(
+            (counts(&checker.take_faults()), checker.on_the_way),
+            ([10, 0, 0, 0, 0], 0)
+        );
     }
 
     #[test]

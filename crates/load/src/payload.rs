@@ -75,7 +75,7 @@ impl Payloads {
         );
         Self {
             sizes,
-            filling: Filling::new(sizes.most() - LEAST_PAYLOAD_BYTES),
+            filling: Filling::new(sizes.most()),
         }
     }
 
@@ -199,11 +199,14 @@ mod tests {
     #[test]
     fn every_changed_byte_shows() {
         let payloads = Payloads::of(64.into());
-        let payload = written(&payloads, 3, 7);
+        let mut payload = Vec::new();
+        let as_written = payloads.write(3, 7, &mut payload);
+        assert!(as_written.begins(&payload) && !as_written.begins(&payload[..63]));
         for i in 0..payload.len() {
             for bit in 0..8 {
                 let mut changed = payload.clone();
                 changed[i] ^= 1 << bit;
+                assert_eq!(as_written.begins(&changed), i >= LEAST_PAYLOAD_BYTES, "byte {i}");
                 let read = payloads.read(&changed);
                 assert!(read.is_none_or(|read| read == (3, 7)), "byte {i} makes another's");
                 assert!(

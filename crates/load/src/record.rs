@@ -362,7 +362,14 @@ impl<'a> Recorder<'a> {
         recorder
     }
 
-    fn new(start_ns: u64, used: Used, ramp: Ramp, rate: Option<f64>, watch: &'a mut dyn Watch) -> Self {
+    /// As [`begin`](Self::begin), by the caller's clock, and without a look at the kernel.
+    pub(crate) fn new(
+        start_ns: u64,
+        used: Used,
+        ramp: Ramp,
+        rate: Option<f64>,
+        watch: &'a mut dyn Watch,
+    ) -> Self {
         let holds_ns = start_ns + ramp.up.as_nanos() as u64;
         let falls_ns = holds_ns + ramp.hold.as_nanos() as u64;
         let mut record = Record {
@@ -582,7 +589,8 @@ impl<'a> Recorder<'a> {
         self.end(now_ns, cpu_ns)
     }
 
-    fn end(mut self, now_ns: u64, cpu_ns: u64) -> Record {
+    /// What was recorded until now, when the thread has used so much.
+    pub(crate) fn end(mut self, now_ns: u64, cpu_ns: u64) -> Record {
         self.advance(now_ns);
         // What is left of a second, unless nothing happened in it.
         if self.second.sent + self.second.answered + self.second.failed > 0 {

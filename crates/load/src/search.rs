@@ -135,6 +135,14 @@ mod tests {
     }
 
     #[test]
+    fn what_never_confirms_is_given_up() {
+        // The most passes once, and nothing after it.
+        let mut is_first = true;
+        let (found, trials) = find([1_000.0, 0.0, 1_000.0], |_| std::mem::take(&mut is_first));
+        assert_eq!((found.highest, trials), (None, 1 + MOST_STEPS));
+    }
+
+    #[test]
     fn one_that_an_error_ends_after_a_confirmation_failed_does_not_contradict_itself() {
         let (mut search, mut answers) = (Search::default(), [true, true, false].into_iter());
         // The most passes once and is not confirmed.

@@ -203,15 +203,26 @@ mod tests {
     #[test]
     fn a_run_meets_a_condition_or_not_and_too_few_answers_meet_none() {
         let record = run(1);
-        let broken = |slo: &str| broken(slo, &record);
-        assert_eq!(broken("p99<3ms,mean<3ms,errors<1%"), None);
-        assert!(broken("p99<2ms,errors<1%").is_some_and(|says| says.contains("it is 2.00")));
-        assert!(broken("p99<3ms,mean<1ms,errors<1%").is_some_and(|says| says.starts_with("mean<1ms")));
-        assert!(broken("errors<0.05%").is_some_and(|says| says.contains("0.100 %")));
-        assert!(broken("p99.9<3ms,errors<1%").is_some_and(|says| says.contains("it takes 10000")));
-        let none = Record::default();
-        assert!(
-            Slo::broken(&"mean<1s".parse().unwrap(), &none, 0).is_some_and(|says| says.contains("no good"))
+        // A quantile is the upper end of its place in a histogram.
+        for (slo, says) in [
+            ("p99<3ms,mean<3ms,errors<1%", None),
+            ("p99<2ms,errors<1%", Some("p99<2ms does not hold: it is 2.001 ms")),
+            (
+                "p99<3ms,mean<1ms,errors<1%",
+                Some("mean<1ms does not hold: it is 2.000 ms"),
+            ),
+            // One of 1001.
+            ("errors<0.05%", Some("errors<0.05% does not hold: it is 0.100 %")),
+            (
+                "p99.9<3ms,errors<1%",
+                Some("p99.9<3ms cannot be told of 1000 good answers: it takes 10000"),
+            ),
+        ] {
+            assert_eq!(broken(slo, &record).as_deref(), says);
+        }
+        assert_eq!(
+            broken("mean<1s", &Record::default()).as_deref(),
+            Some("mean<1s cannot be told of no good answer")
         );
     }
 

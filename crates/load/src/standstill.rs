@@ -210,12 +210,11 @@ impl Outside {
         let ticks = reading.ticks_per_second.max(1) as f64;
         let stolen = |cpu: &CpuTimes| (cpu.cpu, Duration::from_secs_f64(cpu.steal as f64 / ticks));
         // The one clock goes on while the machine is suspended, the other does not.
-        let boot = clock_gettime(ClockId::Boottime);
-        let boot_ns = boot.tv_sec.unsigned_abs() * 1_000_000_000 + boot.tv_nsec.unsigned_abs();
+        let boot = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
         Self {
             throttled: Duration::from_nanos(reading.throttled_ns.unwrap_or(0)),
             stolen: reading.cpus.iter().map(stolen).collect(),
-            suspended: Duration::from_nanos(boot_ns.saturating_sub(monotonic_ns())),
+            suspended: boot.saturating_sub(Duration::from_nanos(monotonic_ns())),
         }
     }
 

@@ -429,10 +429,16 @@ mod tests {
     #[test]
     fn each_message_of_an_honest_server_reaches_the_others_in_the_room() {
         let honest = server(|line| vec![line.to_vec()]);
-        for after in [AfterSending::GoOn, AfterSending::Yield] {
-            let users = Users::connect(honest, plan(6, PATIENCE)).unwrap();
-            let (_, tally) = users.talk(20, after).unwrap();
-            assert_eq!((tally.messages, tally.deliveries), (120, 120));
+        for (after, group_size) in [(AfterSending::GoOn, 2), (AfterSending::Yield, 3)] {
+            let plan = Plan {
+                group_size,
+                ..plan(6, PATIENCE)
+            };
+            let (_, tally) = Users::connect(honest, plan).unwrap().talk(20, after).unwrap();
+            assert_eq!(
+                (tally.messages, tally.deliveries),
+                (120, 120 * (group_size as u64 - 1))
+            );
         }
     }
 

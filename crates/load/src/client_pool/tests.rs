@@ -30,6 +30,37 @@ fn a_connection_comes_from_the_address_that_was_asked_for() {
 }
 
 #[test]
+fn a_connection_is_awaited_for_as_long_as_that_is_wanted() {
+    let (listener, at) = listener();
+    // One waits to be accepted, and whoever comes after it is not answered.
+    rustix::net::listen(&listener, 0).unwrap();
+    let mut pool = ClientPool::new().unwrap();
+    let mut asks_left = 0;
+    let mut connect = |pool: &mut ClientPool, asks: u32| {
+        asks_left = asks;
+        let mut goes_on = || {
+            let goes_on = asks_left > 0;
+            asks_left = asks_left.saturating_sub(1);
+            goes_on
+        };
+        let made = pool.connect_while(None, at, &mut goes_on).unwrap();
+        (made, pool.len(), asks_left)
+    };
+    assert_eq!(connect(&mut pool, 0), (false, 0, 0), "it is asked first");
+    assert_eq!(
+        connect(&mut pool, 1200),
+        (true, 1, 1199),
+        "and never again where nothing is awaited"
+    );
+    assert_eq!(connect(&mut pool, 2), (false, 1, 0));
+    // The first has a stream, which is not the one that was given up.
+    assert!(pool.is_begun(0) && !pool.is_empty());
+    drop(listener);
+    let refused = pool.connect_while(None, at, &mut || true);
+    assert!(matches!(refused, Err(LoadError::Connect { connection: 1, .. })));
+}
+
+#[test]
 fn places_are_counted_from_0_and_one_that_began_is_made_at_its_place() {
     let (listener, at) = listener();
     let mut pool = ClientPool::new().unwrap();
@@ -112,6 +143,24 @@ fn who_had_nothing_to_say_at_first_says_it_once() {
     let mut heard = [0; 15];
     peer.read_exact(&mut heard).unwrap();
     assert_eq!(heard, *b"once, and more.");
+}
+
+#[test]
+fn what_is_ended_here_is_reset() {
+    let (listener, at) = listener();
+    let mut pool = ClientPool::new().unwrap();
+    let mut peers = [(); 2].map(|()| {
+        pool.connect(at).unwrap();
+        listener.accept().unwrap().0
+    });
+    let is_reset = |peer: &mut TcpStream| {
+        let read = peer.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(read, Err(io::ErrorKind::ConnectionReset));
+    };
+    pool.end(0);
+    is_reset(&mut peers[0]);
+    drop(pool);
+    is_reset(&mut peers[1]);
 }
 
 #[test]

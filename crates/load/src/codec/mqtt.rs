@@ -146,6 +146,13 @@ mod tests {
     }
 
     #[test]
+    fn a_message_goes_out_with_the_length_of_all_that_follows() {
+        let mut said = Vec::new();
+        Mqtt.publish(10, b"hello", &mut said);
+        assert_eq!(said, b"\x30\x0a\0\x03g10hello");
+    }
+
+    #[test]
     fn refusals_are_complaints() {
         for bytes in [&b"\x20\x02\0\x05"[..], b"\x90\x03\0\x01\x80"] {
             assert!(

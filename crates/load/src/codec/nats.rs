@@ -147,6 +147,21 @@ mod tests {
     }
 
     #[test]
+    fn who_hears_itself_says_so_in_its_greeting() {
+        for (codec, echoes) in [
+            (Nats::ALIKE, false),
+            (Nats::DIFFERENT, false),
+            (Nats::ECHOING, true),
+        ] {
+            let mut greeting = Vec::new();
+            codec.greet(0, 1, &mut greeting);
+            let says = format!("\"echo\":{echoes}");
+            assert!(greeting.windows(says.len()).any(|part| part == says.as_bytes()));
+            assert_eq!(codec.echoes(), echoes);
+        }
+    }
+
+    #[test]
     fn a_payload_may_hold_line_ends() {
         assert_eq!(
             events(&Nats::ALIKE, [&b"MSG g 1 4\r\n\r\n\r\n\r\n"[..]]).unwrap(),

@@ -155,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_which_a_part_has_come_may_be_changed_already() {
+        for (part, is_changed) in [(b"abc", false), (b"abd", true)] {
+            let (mut bytes, mut came) = (Bytes::kept(26), Came::default());
+            let read = bytes.read(0, 0, &mut came, part).unwrap();
+            assert_eq!((read.bytes, read.answer), (3, None));
+            assert_eq!((bytes.is_changed(&came), came.bytes), (is_changed, 3));
+        }
+    }
+
+    #[test]
     fn what_it_asks_is_a_line() {
         let mut said = Vec::new();
         Bytes::new(4000).request(0, 0, &mut said);

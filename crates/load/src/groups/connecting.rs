@@ -289,7 +289,32 @@ fn source(server: SocketAddr, connection: usize) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::codec::Chat;
+
+    #[test]
+    fn who_drives_beside_others_has_addresses_as_if_all_were_one() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let plan = Plan {
+            connections: 2,
+            group_size: 2,
+            payload_bytes: 64.into(),
+            patience: CLOGGED,
+        };
+        let first_group = OF_AN_ADDRESS / plan.group_size;
+        let at = listener.local_addr().unwrap();
+        // Nobody greets.
+        let ended = Groups::connect_beside(at, &Chat, plan, first_group).unwrap_err();
+        assert!(
+            matches!(ended, LoadError::NotGreeted { connections: 2, .. }),
+            "{ended}"
+        );
+        for _ in 0..plan.connections {
+            assert_eq!(listener.accept().unwrap().1.ip(), Ipv4Addr::new(127, 0, 0, 2));
+        }
+    }
 
     #[test]
     fn many_connections_to_the_loopback_address_come_from_several() {

@@ -183,3 +183,130 @@ impl Scribe for Keeping<'_, '_> {
         goes_on
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrivals::Ramp;
+    use crate::latency::Latency;
+    use crate::record::{Record, Watch};
+    use crate::standstill::Used;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn times(intended_ns: u64, sent_ns: u64) -> Times {
+        Times { intended_ns, sent_ns }
+    }
+
+    fn heard(times: Times, by_all: bool) -> Heard {
+        Heard {
+            sender: 0,
+            times,
+            by_all,
+        }
+    }
+
+    /// How many, their mean and the longest, in nanoseconds.
+    fn of(latency: &Latency) -> (u64, f64, u64) {
+        let (mean_ns, most_ns) = (latency.mean_ns(), latency.most_ns());
+        (latency.count(), mean_ns.unwrap_or(0.0), most_ns.unwrap_or(0))
+    }
+
+    #[test]
+    fn in_a_closed_loop_messages_are_counted_and_their_last_deliveries_timed() {
+        let mut tally = Tally::default();
+        let mut counting = Counting(&mut tally);
+        counting.speaks(times(5, 8), 10, 2);
+        counting.speaks(times(6, 8), 10, 2);
+        counting.hears(heard(times(5, 8), false), 20);
+        counting.hears(heard(times(5, 8), true), 35);
+        assert!(counting.goes_on(40, 2));
+        assert_eq!((tally.messages, of(&tally.last)), (2, (1, 30.0, 30)));
+    }
+
+    #[test]
+    fn under_a_rate_deliveries_are_timed_from_the_schedule_and_from_when_their_message_was_sent() {
+        let mut tally = Tally::default();
+        let mut timing = Timing::new(&mut tally, 1_000, SECOND);
+        assert_eq!(timing.pace(), None);
+        // A hundredth of the span later is still on schedule.
+        let on_schedule_until_ns = 1_000 + 1_010_000_000;
+        let (soon, late) = (
+            times(1_005, 1_008),
+            times(on_schedule_until_ns - 500, on_schedule_until_ns),
+        );
+        let too_late = times(on_schedule_until_ns - 200, on_schedule_until_ns + 1);
+        for times in [soon, late, too_late] {
+            timing.speaks(times, 10, 2);
+        }
+        for (times, after_ns) in [(soon, 20), (late, 30), (too_late, 40)] {
+            timing.hears(heard(times, false), times.sent_ns + after_ns);
+        }
+        timing.hears(heard(soon, true), soon.sent_ns + 50);
+        // Of six that were to come three were on schedule, and came.
+        assert_eq!(timing.pace(), Some(0.5));
+        assert_eq!(tally.messages, 3);
+        assert_eq!(of(&tally.lateness), (3, (3 + 500 + 201) as f64 / 3.0, 500));
+        assert_eq!(of(&tally.service), (4, (20 + 30 + 40 + 50) as f64 / 4.0, 50));
+        assert_eq!(of(&tally.latency), (4, (23 + 530 + 241 + 53) as f64 / 4.0, 530));
+        assert_eq!(of(&tally.last), (1, 53.0, 53));
+    }
+
+    /// A recorder with a clock of the test's, that begins at 0.
+    fn kept(watch: &mut dyn Watch, tell: impl FnOnce(&mut Keeping<'_, '_>)) -> Record {
+        let mut recorder = Recorder::new(0, Used::default(), Ramp::hold(SECOND), None, watch);
+        recorder.record.last = Some(Latency::default());
+        tell(&mut Keeping::new(&mut recorder, 2));
+        recorder.end(1_000, 0)
+    }
+
+    #[test]
+    fn a_record_has_what_went_out_and_came_and_how_much_was_on_its_way_meanwhile() {
+        let mut watch = ();
+        let (first, second) = (times(100, 110), times(40, 110));
+        let record = kept(&mut watch, |keeping| {
+            assert!(keeping.goes_on(90, 0));
+            keeping.speaks(first, 10, 2);
+            assert!(!keeping.recorder.record.bounded);
+            keeping.speaks(second, 11, 2);
+            assert!(keeping.goes_on(300, 4));
+            keeping.hears(heard(first, false), 400);
+            keeping.hears(heard(second, false), 400);
+            keeping.hears(heard(second, true), 400);
+            let alike = keeping.alike.map(|alike| (alike.times, alike.count));
+            assert_eq!(alike, Some((second, 2)), "they are entered together");
+            keeping.receives(64);
+            assert!(keeping.goes_on(500, 1));
+            keeping.speaks(times(600, 600), 12, 2);
+            keeping.gives_up(450, 700, 2);
+            keeping.hears(heard(first, true), 800);
+            keeping.receives(0);
+        });
+        assert!(record.bounded && !record.interrupted);
+        assert_eq!((record.sent, record.answered, record.unfinished), (3, 4, 2));
+        assert_eq!((record.bytes_out, record.bytes_in), (33, 64));
+        assert_eq!((record.held.intended, record.held.answered), (8, 4));
+        assert_eq!(of(&record.lag), (3, 80.0 / 3.0, 70));
+        assert_eq!(of(&record.service), (4, (3 * 290 + 690) as f64 / 4.0, 690));
+        assert_eq!(of(&record.good), (4, (300 + 2 * 360 + 700) as f64 / 4.0, 700));
+        assert_eq!(
+            record.last.as_ref().map(of),
+            Some((2, (360 + 700) as f64 / 2.0, 700))
+        );
+        // Four from 110 to 400, then one, three from 600 to 800, and two that never come.
+        let sum_ns = 4 * 290 + 200 + 3 * 200 + 2 * 200;
+        assert_eq!(record.in_flight, sum_ns as f64 / 1_000.0);
+    }
+
+    #[test]
+    fn who_looks_on_ends_it() {
+        struct Ends;
+        impl Watch for Ends {
+            fn goes_on(&mut self) -> bool {
+                false
+            }
+        }
+        let record = kept(&mut Ends, |keeping| assert!(!keeping.goes_on(10, 0)));
+        assert!(record.interrupted && !record.bounded);
+    }
+}

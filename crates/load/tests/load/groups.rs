@@ -10,6 +10,7 @@ use threadgauge_load::codec::{Chat, Nats};
 use threadgauge_load::{
     Arrivals, Failure, FaultKind, Groups, IfFewer, InvalidRun, Load, LoadError, MessageId, Plan, Ramp,
 };
+use threadgauge_machine::clock::thread_cpu_ns;
 
 use super::faulty::{Mistake, Server};
 use super::{accepts_nobody, goes_on_until};
@@ -68,7 +69,11 @@ fn every_message_of_an_honest_server_has_nine_deliveries() {
     let server = Server::start(Mistake::None, 1);
     for outstanding in [1, 16] {
         let mut groups = connect(&server, PATIENCE).unwrap();
+        let (begun, cpu_ns) = (Instant::now(), thread_cpu_ns());
         let tally = groups.talk(closed(outstanding), SPAN).unwrap();
+        let used = Duration::from_nanos(thread_cpu_ns() - cpu_ns);
+        assert!((SPAN..=begun.elapsed()).contains(&tally.elapsed), "{tally:?}");
+        assert!(!tally.cpu.is_zero() && tally.cpu <= used, "{tally:?}");
         assert!(tally.messages >= 20 * outstanding as u64);
         assert_eq!(tally.deliveries, 9 * tally.messages);
         assert_eq!(tally.last.count(), tally.messages);
