@@ -362,6 +362,19 @@ mod conformance {
 
     const CODECS: [&'static dyn Codec; 5] = [&Nats::ALIKE, &Resp, &Mqtt, &Chat, &WebSocket];
 
+    #[test]
+    fn each_has_its_name_and_says_whether_a_sender_hears_itself_and_lines_alone_say_no_lengths() {
+        let told = CODECS.map(|codec| (codec.name(), codec.echoes(), codec.heads_say_lengths()));
+        let expected = [
+            ("NATS", false, true),
+            ("RESP3", true, true),
+            ("MQTT 3.1.1", true, true),
+            ("chat", false, false),
+            ("WebSocket", false, true),
+        ];
+        assert_eq!(told, expected);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_end_in_events_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

@@ -146,9 +146,7 @@ pub fn shares(classes: &[Class], connections: usize) -> Vec<usize> {
 /// Who looks on while classes run, each from its own thread.
 pub trait Observer: Sync {
     /// A second of a class is over, with the latencies of what was answered in it, as in [`Watch::second`].
-    fn second(&self, class: &Class, second: &Second, latency: &Latency) {
-        let _ = (class, second, latency);
-    }
+    fn second(&self, _class: &Class, _second: &Second, _latency: &Latency) {}
 
     /// Whether to go on.
     fn goes_on(&self) -> bool {

@@ -263,7 +263,19 @@ mod tests {
             says.contains("`sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`"),
             "{says}"
         );
-        assert_eq!(said(&needs(28_232), &supply).0, Severity::Note);
+        assert_eq!(
+            said(&needs(28_232), &supply),
+            (
+                Severity::Note,
+                format!(
+                    "28232 connections take nearly all of the ports 32768 to 60999; others use them too; {}",
+                    more_ports(28_232)
+                )
+            )
+        );
+        // Nine tenths of them are 25,408.8.
+        assert_eq!(judge(&needs(25_408), &supply), []);
+        assert_eq!(said(&needs(25_409), &supply).0, Severity::Note);
         let (_, says) = said(&needs(70_000), &supply);
         assert!(says.contains("at several"), "no setting gives more ports: {says}");
         assert!(!more_ports(64_512).contains("at several"));
@@ -291,7 +303,13 @@ mod tests {
     fn memory_and_open_files_of_the_machine_are_judged_for_both_ends() {
         let mut supply = plenty();
         supply.memory_mib = Some(100);
-        assert_eq!(said(&needs(10_000), &supply).0, Severity::Warning);
+        // 14 KiB each.
+        let (severity, says) = said(&needs(10_000), &supply);
+        assert_eq!(severity, Severity::Warning);
+        assert!(
+            says.starts_with("10000 connections take about 136 MiB, and 100 MiB are free"),
+            "{says}"
+        );
         let elsewhere = Needs {
             is_local: false,
             ..needs(10_000)

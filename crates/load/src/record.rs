@@ -193,9 +193,7 @@ pub struct Second {
 pub trait Watch {
     /// A second is over, and these are the latencies of what was answered in it, from the intended start: those of
     /// several runs go together, which their percentiles do not.
-    fn second(&mut self, second: &Second, latency: &Latency) {
-        let _ = (second, latency);
-    }
+    fn second(&mut self, _second: &Second, _latency: &Latency) {}
 
     /// Whether it is to go on. Asked some hundred times a second at least.
     fn goes_on(&mut self) -> bool {

@@ -556,3 +556,72 @@ fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_n
         Worth::Changed => recorder.fails(intended_ns, sent_ns, now_ns, Failure::Changed),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{Bytes, Numbered};
+
+    /// One that has sent so many requests.
+    fn asked<R: Default>(requests: u64) -> Client<R> {
+        let waiting = |number| Waiting {
+            number,
+            intended_ns: 0,
+            sent_ns: 0,
+        };
+        Client {
+            waiting: (0..requests).map(waiting).collect(),
+            said: requests,
+            ..Client::default()
+        }
+    }
+
+    /// How many bytes it uses, and the numbers of the requests that they answer.
+    fn read<E: Exchange>(
+        client: &mut Client<E::Reading>,
+        exchange: &mut E,
+        input: &[u8],
+    ) -> (Result<usize, CodecError>, Vec<u64>) {
+        let mut answered = Vec::new();
+        let used = client.read(3, exchange, input, |waiting, _| answered.push(waiting.number));
+        (used, answered)
+    }
+
+    #[test]
+    fn an_answer_is_that_of_the_request_with_its_number() {
+        let (mut client, mut numbered) = (asked(3), Numbered::new(0, 1, 1));
+        let whole = read(&mut client, &mut numbered, b"2 \n0 \n1");
+        assert_eq!(whole, (Ok(6), vec![2, 0]));
+        let again = read(&mut client, &mut numbered, b"0 \n");
+        assert_eq!(again, (Err(CodecError::unasked(b"0 \n")), vec![]));
+        assert_eq!(read(&mut client, &mut numbered, b"1 \n"), (Ok(3), vec![1]));
+        assert_eq!(
+            read(&mut client, &mut numbered, b"3 \n4 \n"),
+            (Err(CodecError::unasked(b"3 \n4 \n")), vec![])
+        );
+    }
+
+    #[test]
+    fn behind_a_last_answer_nothing_is_to_come_and_who_waits_has_none() {
+        let mut single = Bytes::new(2);
+        let mut client = asked(1);
+        assert_eq!(read(&mut client, &mut single, b"ab"), (Ok(2), vec![0]));
+        assert_eq!((client.is_last, client.is_broken), (true, false));
+        let more = read(&mut client, &mut single, b"ab");
+        assert_eq!(more, (Err(CodecError::unasked(b"ab")), vec![]));
+
+        let mut client = asked(2);
+        assert_eq!(read(&mut client, &mut single, b"abab"), (Ok(4), vec![0]));
+        assert_eq!(
+            (client.is_last, client.is_broken, client.waiting.len()),
+            (false, true, 1)
+        );
+
+        let mut client = asked(2);
+        assert_eq!(read(&mut client, &mut Bytes::kept(2), b"aba"), (Ok(3), vec![0]));
+        assert_eq!(
+            (client.is_last, client.is_broken, client.answered),
+            (false, false, 1)
+        );
+    }
+}

@@ -209,6 +209,12 @@ mod tests {
             );
         }
         assert!(Resp.next("*1000\r\n".repeat(1000).as_bytes()).is_err());
+        let many = |values: usize| format!("*{values}\r\n{}", "_\r\n".repeat(values));
+        assert!(matches!(Resp.next(many(MOST_VALUES - 1).as_bytes()), Ok(Some(_))));
+        assert!(
+            Resp.next(many(MOST_VALUES).as_bytes()).is_err(),
+            "it is a value, too"
+        );
     }
 
     #[test]

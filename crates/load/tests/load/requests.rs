@@ -195,6 +195,7 @@ fn a_closed_loop_thinks_and_a_fast_one_does_not() {
     let fast = run(Echo::new(10), clients(at, 4, 16), Pace::FAST);
     assert!(fast.sent >= 4 * 16, "{}", fast.sent);
     assert_eq!((fast.answered, fast.unfinished), (fast.sent, 0));
+    assert_eq!((fast.bytes_out, fast.bytes_in), (10 * fast.sent, 10 * fast.sent));
     // But for what a machine that is busy does to it.
     let mut reasons = fast.invalid_because(None);
     reasons.retain(|reason| !reason.is_standstill());
