@@ -243,8 +243,8 @@ mod tests {
             timing.hears(heard(times, false), times.sent_ns + after_ns);
         }
         timing.hears(heard(soon, true), soon.sent_ns + 50);
-        // Of six that were to come three were on schedule, and came.
-        assert_eq!(timing.pace(), Some(0.5));
+        // What was sent on schedule counts with all its deliveries, also with one that does not come.
+        assert_eq!(timing.pace(), Some(4.0 / 6.0));
         assert_eq!(tally.messages, 3);
         assert_eq!(of(&tally.lateness), (3, (3 + 500 + 201) as f64 / 3.0, 500));
         assert_eq!(of(&tally.service), (4, (20 + 30 + 40 + 50) as f64 / 4.0, 50));
