@@ -178,6 +178,11 @@ mod tests {
         let json = serde_json::to_string(&params).unwrap();
         assert_eq!(json, r#"{"z":1,"a":"two"}"#);
         assert_eq!(serde_json::from_str::<Params>(&json).unwrap(), params);
+        let refused = serde_json::from_str::<Params>("[1]").unwrap_err().to_string();
+        assert!(
+            refused.contains("expected an object of parameter names and values"),
+            "{refused}"
+        );
     }
 
     #[test]

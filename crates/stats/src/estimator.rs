@@ -98,11 +98,10 @@ impl Estimator {
     pub fn p_value(self, values: &[f64], bound: f64) -> f64 {
         match self {
             Self::Median => sign_test(values, bound),
-            Self::Difference => signed_rank_p(values, bound),
-            Self::Ratio { scale, shift } => {
-                let log = |v: f64| ((v - shift) / scale).ln();
-                let logs: Vec<f64> = values.iter().map(|v| log(*v)).collect();
-                signed_rank_p(&logs, log(bound))
+            Self::Difference | Self::Ratio { .. } => {
+                let symmetric = |value: f64| self.symmetric(value).unwrap_or(f64::NAN);
+                let values: Vec<f64> = values.iter().map(|v| symmetric(*v)).collect();
+                signed_rank_p(&values, symmetric(bound))
             }
         }
     }

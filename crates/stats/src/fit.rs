@@ -88,12 +88,13 @@ impl Scalability {
             each.map(|(n, x)| of(*n) * x / n).collect::<Vec<f64>>()
         };
         let columns = [weighed(|_| 1.0), weighed(|n| n - 1.0), weighed(|n| n * (n - 1.0))];
-        let [alone, contention, coherency] = least_squares(columns, vec![1.0; units.len()]);
-        positive(&[1.0 / alone])?;
+        let [each, contention, coherency] = least_squares(columns, vec![1.0; units.len()]);
+        let alone = 1.0 / each;
+        positive(&[alone])?;
         Ok(Self {
-            alone: 1.0 / alone,
-            contention: contention / alone,
-            coherency: coherency / alone,
+            alone,
+            contention: contention / each,
+            coherency: coherency / each,
         })
     }
 
@@ -104,11 +105,12 @@ impl Scalability {
         self.alone * units / (1.0 + self.contention * more + self.coherency * units * more)
     }
 
-    /// The number of units with the most throughput, where more units do not always have more.
+    /// The number of units with the most throughput, at least one. `None` where more units always have more, or always
+    /// less, without a cost of coherency.
     #[must_use]
     pub fn peak(self) -> Option<f64> {
-        let peak = ((1.0 - self.contention) / self.coherency).sqrt();
-        (self.coherency > 0.0 && peak.is_finite()).then(|| peak.max(1.0))
+        let square = (1.0 - self.contention) / self.coherency;
+        (self.coherency > 0.0).then(|| square.max(1.0).sqrt())
     }
 }
 
@@ -155,8 +157,8 @@ pub(crate) struct Agreement {
 impl Agreement {
     /// Of finite values, equally many.
     pub(crate) fn of(a: &[f64], b: &[f64]) -> Self {
-        // + 0.0 makes the zeros equal, which the total order tells apart
-        let mut points: Vec<(f64, f64)> = a.iter().zip(b).map(|(a, b)| (a + 0.0, b + 0.0)).collect();
+        // + 0.0 makes the zeros of `a` equal, which the total order tells apart
+        let mut points: Vec<(f64, f64)> = a.iter().zip(b).map(|(a, b)| (a + 0.0, *b)).collect();
         points.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.total_cmp(&y.1)));
         let tied_a = tied(&points, |x, y| x.0 == y.0);
         let tied_both = tied(&points, |x, y| x == y);
@@ -220,6 +222,29 @@ mod tests {
         );
         assert_eq!(slope(&[2.0], &[1.0]), Err(StatsError::TooFew { n: 1, needed: 2 }));
         assert!(slope(&[1.0, 2.0], &[1.0]).is_err());
+        // Their mean is another number.
+        assert_eq!(slope(&[0.1; 3], &[1.0; 3]), Err(StatsError::NoSpread { x: 0.1 }));
+        // Their squares are 0.
+        assert_eq!(
+            slope(&[0.0, 1e-200], &[1.0, 2.0]),
+            Err(StatsError::NoSpread { x: 0.0 })
+        );
+    }
+
+    #[test]
+    fn a_line_far_from_the_origin_keeps_its_digits() {
+        let x = [0.0, 1.0, 2.0, 3.0].map(|x| 2.0_f64.powi(50) + x);
+        let y = [0.0, 2.0, 8.0, 14.0].map(|y| 2.0_f64.powi(52) + y);
+        assert_eq!(slope(&x, &y), Ok(4.8));
+    }
+
+    #[test]
+    fn zeros_are_equal_whatever_their_sign() {
+        for (a, b) in [([-0.0, 0.0], [2.0, 1.0]), ([2.0, 1.0], [-0.0, 0.0])] {
+            let agreement = Agreement::of(&a, &b);
+            assert_eq!((agreement.score, agreement.tied_a + agreement.tied_b), (0, 1));
+        }
+        assert_eq!(Agreement::of(&[1.0; 2], &[-0.0, 0.0]).score, 0);
     }
 
     /// Anscombe's first quartet: slope 0.500.
@@ -267,6 +292,18 @@ mod tests {
             ..law
         };
         assert_eq!(steep.peak(), Some(1.0));
+        // Where a second unit already has less, as two threads at one short lock may.
+        let worse = Scalability {
+            contention: 1.5,
+            ..law
+        };
+        assert_eq!(worse.peak(), Some(1.0));
+        assert!(worse.at(1.0) > worse.at(2.0));
+        let less_than_nothing = Scalability {
+            coherency: -0.01,
+            ..law
+        };
+        assert_eq!(less_than_nothing.peak(), None);
     }
 
     const COUNTS: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 8.0, 16.0];

@@ -229,16 +229,22 @@ mod tests {
         }
     }
 
+    /// The six orders of two and two values have 0, 1, 2, 2, 3 and 4 pairs in the other order.
+    #[test]
+    fn the_lower_half_of_the_distribution_is_counted() {
+        assert_eq!(exact(2, 2), [1, 2, 4].map(|orders| f64::from(orders) / 6.0));
+    }
+
     #[test]
     fn the_largest_exact_distribution_fits_and_meets_the_normal_one() {
-        let table = exact(60, 60);
-        assert!(table.is_sorted() && table[1800] > 0.5 && table[1800] < 0.51);
-        let normal = Distribution::Normal {
-            mean: 1800.0,
-            deviation: (3600.0 * 121.0 / 12.0_f64).sqrt(),
+        let Distribution::Exact(table) = Distribution::of(60, 60) else {
+            panic!("120 values have an exact distribution")
         };
-        let worst = (0..=1800)
-            .map(|u| (table[u] - normal.cumulative(u)).abs())
+        assert!(table.is_sorted() && table[1800] > 0.5 && table[1800] < 0.51);
+        let (one_more, normal) = (exact(60, 61), Distribution::of(60, 61));
+        assert!(matches!(normal, Distribution::Normal { .. }));
+        let worst = (0..one_more.len())
+            .map(|u| (one_more[u] - normal.cumulative(u)).abs())
             .fold(0.0, f64::max);
         assert!(worst < 1e-3, "{worst}");
     }
@@ -246,7 +252,11 @@ mod tests {
     #[test]
     fn counting_finds_what_writing_down_finds() {
         let mut rng = fastrand::Rng::with_seed(11);
-        let mut side = |n| (0..n).map(|_| (rng.f64() * 9.0).round()).collect::<Vec<_>>();
+        let mut side = |n| {
+            (0..n)
+                .map(|_| (rng.f64() * 9.0).round() - 4.0)
+                .collect::<Vec<_>>()
+        };
         let written = Differences::of(&side(9), &side(14));
         let counted = Differences {
             a: written.a.clone(),
@@ -260,9 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn few_differences_are_written_down() {
+        let is_written = |n, m| Differences::of(&vec![1.0; n], &vec![2.0; m]).written.is_some();
+        assert!(is_written(32, 64) && is_written(1, 2_048));
+        assert!(!is_written(33, 64) && !is_written(1, 2_049));
+    }
+
+    #[test]
     fn three_against_four_have_no_interval() {
         let ratio = unpaired_ratio(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0], 0.05).expect("positive");
-        assert_eq!(ratio.ci, None);
+        assert_eq!((ratio.ci, ratio.n), (None, 3));
         assert!(matches!(
             unpaired_ratio(&[], &[1.0], 0.05),
             Err(StatsError::Empty)

@@ -33,7 +33,7 @@ const FAMILY: f64 = 0.05;
 #[must_use]
 pub fn kendall_tau(a: &[f64], b: &[f64]) -> Option<f64> {
     let is_finite = a.iter().chain(b).all(|value| value.is_finite());
-    if a.len() != b.len() || a.len() < 2 || !is_finite {
+    if a.len() != b.len() || !is_finite {
         return None;
     }
     let Agreement {
@@ -198,15 +198,14 @@ fn letters(k: usize, separable: &[(usize, usize)]) -> Vec<String> {
     // A column is a set of places that share a letter, and at first all share one.
     let mut columns = vec![vec![true; k]];
     for &(i, j) in separable {
-        let (both, mut kept): (Vec<_>, Vec<_>) = columns.into_iter().partition(|c| c[i] && c[j]);
-        for column in both {
-            for without in [i, j] {
-                let mut split = column.clone();
-                split[without] = false;
-                kept.push(split);
-            }
-        }
-        columns = absorb(kept);
+        let split = |column: &Vec<bool>| {
+            [i, j].map(|without| {
+                let mut column = column.clone();
+                column[without] = false;
+                column
+            })
+        };
+        columns = absorb(columns.iter().flat_map(split).collect());
     }
     columns.sort_by(|a, b| b.cmp(a)); // the column of the best place first
     (0..k)
@@ -221,7 +220,7 @@ fn letters(k: usize, separable: &[(usize, usize)]) -> Vec<String> {
 
 /// Drops every column that another one contains.
 fn absorb(columns: Vec<Vec<bool>>) -> Vec<Vec<bool>> {
-    let within = |a: &[bool], b: &[bool]| a.iter().zip(b).all(|(a, b)| b | !a);
+    let within = |a: &[bool], b: &[bool]| a.iter().zip(b).all(|(a, b)| a <= b);
     let mut kept: Vec<Vec<bool>> = Vec::with_capacity(columns.len());
     for column in columns {
         if !kept.iter().any(|k| within(&column, k)) {
@@ -248,7 +247,6 @@ mod tests {
 
     use super::*;
 
-    /// The example of Holm's procedure in most textbooks.
     #[test]
     fn two_orders_agree_as_far_as_their_pairs_do() {
         let five = [1.0, 2.0, 3.0, 4.0, 5.0];
@@ -263,8 +261,11 @@ mod tests {
     #[test]
     fn ties_count_for_neither_side_and_without_an_order_there_is_no_tau() {
         // Of six pairs one is equal in b; the other five stand alike.
-        let tau = kendall_tau(&[1.0, 2.0, 3.0, 4.0], &[1.0, 1.0, 2.0, 3.0]).unwrap();
-        assert!((tau - 5.0 / 30.0_f64.sqrt()).abs() < 1e-12, "{tau}");
+        let (four, tied) = ([1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 2.0, 3.0]);
+        for tau in [kendall_tau(&four, &tied), kendall_tau(&tied, &four)] {
+            assert!((tau.unwrap() - 5.0 / 30.0_f64.sqrt()).abs() < 1e-12, "{tau:?}");
+        }
+        assert_eq!(kendall_tau(&[1.0, 2.0], &[3.0, 4.0]), Some(1.0));
         for (a, b) in [
             (&[1.0, 2.0][..], &[3.0, 3.0][..]),
             (&[1.0], &[2.0]),
@@ -276,6 +277,7 @@ mod tests {
         }
     }
 
+    /// The example of Holm's procedure in most textbooks.
     #[test]
     fn holm_is_the_published_procedure() {
         let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
@@ -298,6 +300,12 @@ mod tests {
         assert_eq!(letters(3, &[(0, 2)]), ["a", "ab", "b"]);
         assert_eq!(letters(3, &[(0, 1), (0, 2), (1, 2)]), ["a", "b", "c"]);
         assert_eq!(letters(2, &[]), ["a", "a"]);
+        // No letter says only what another says.
+        assert_eq!(letters(4, &[(0, 2), (0, 3), (1, 3)]), ["a", "ab", "bc", "c"]);
+        assert_eq!(
+            letters(4, &[(0, 2), (1, 2), (0, 3), (1, 3)]),
+            ["a", "a", "b", "b"]
+        );
         assert_eq!(letters(0, &[]), Vec::<String>::new());
         assert_eq!((letter(25), letter(26)), ("z".into(), "a1".into()));
     }
@@ -323,6 +331,24 @@ mod tests {
         let mut noise = || 1.0 + 0.02 * (rng.f64() + rng.f64() + rng.f64() - 1.5);
         let mut case = |factor: &f64| (0..rounds).map(|_| factor * noise()).collect();
         factors.iter().map(&mut case).collect()
+    }
+
+    /// By [`rank`]'s own words: with so many rounds so many cases, and no more.
+    #[test]
+    fn pairs_have_tests_of_their_own_as_long_as_rounds_suffice() {
+        let separation = |cases, rounds| {
+            let groups = times(&vec![1.0; cases], rounds);
+            rank(&groups, Better::Lower).unwrap().separation
+        };
+        for (rounds, cases) in [(7, 3), (8, 4), (10, 7), (12, 14)] {
+            assert_eq!(separation(cases, rounds), Separation::Pairs, "{rounds} rounds");
+            assert_eq!(
+                separation(cases + 1, rounds),
+                Separation::Joint,
+                "{rounds} rounds"
+            );
+        }
+        assert_eq!(separation(4, 6), Separation::Nothing);
     }
 
     fn letters_of(order: &Order) -> Vec<&str> {

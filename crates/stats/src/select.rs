@@ -81,7 +81,16 @@ mod tests {
         let members = [-3.5, -3.5, 0.0, 1e-300, 2.0, 7.25, 7.25, 1e9];
         for k in 1..=members.len() {
             let found = kth(-3.5, 1e9, k, |t| members.iter().filter(|m| **m <= t).count());
-            assert_eq!(found, members[k - 1], "k = {k}");
+            assert_eq!(found.to_bits(), members[k - 1].to_bits(), "k = {k}");
         }
+    }
+
+    #[test]
+    fn the_middle_of_sorted_values_is_one_of_them_or_halfway_between_two() {
+        assert_eq!(sorted(&[3.0, -1.0, 2.0, -1.0]), [-1.0, -1.0, 2.0, 3.0]);
+        assert_eq!(middle(&[7.0]), 7.0);
+        assert_eq!(middle(&[1.0, 2.0, 4.0, 8.0, 16.0]), 4.0);
+        assert_eq!(middle(&[1.0, 2.0, 4.0, 8.0]), 3.0);
+        assert_eq!(middle(&[f64::MAX; 2]), f64::MAX);
     }
 }

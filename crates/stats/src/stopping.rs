@@ -99,6 +99,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn there_are_as_many_rounds_as_the_last_look_has() {
+        let most = |rule: StoppingRule| rule.rounds();
+        assert_eq!(most(StoppingRule::quick()), 14);
+        assert_eq!(most(StoppingRule::custom(12)), 12);
+        assert_eq!(
+            most(StoppingRule {
+                looks: vec![],
+                epsilon: 0.0
+            }),
+            0
+        );
+    }
+
+    #[test]
     fn more_looks_mean_a_smaller_share_each() {
         let [one, standard, paper] = [
             StoppingRule::custom(7),

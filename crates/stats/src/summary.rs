@@ -172,6 +172,8 @@ mod tests {
             .expect("finite")
             .cv;
         assert!((cv.expect("n >= 2") - (32.0_f64 / 7.0).sqrt() / 5.0).abs() < 1e-12);
+        let two = summarise(&[1.0, 3.0], 0.05).expect("finite").cv;
+        assert_eq!(two, Some(0.5_f64.sqrt()));
         assert_eq!(summarise(&[1.0], 0.05).expect("finite").cv, None);
         assert_eq!(summarise(&[-1.0, 1.0], 0.05).expect("finite").cv, None);
         assert_eq!(summarise(&[0.0, 0.0], 0.05).expect("finite").cv, None);
@@ -181,6 +183,15 @@ mod tests {
     fn one_value_is_a_figure_without_an_interval() {
         let s = summarise(&[4.0], 0.05).expect("finite");
         assert_eq!((s.n, s.median, s.ci, s.trimmed_mean), (1, 4.0, None, None));
+    }
+
+    #[test]
+    fn values_by_themselves_have_the_same_median_and_ends() {
+        let values = [-3.0, 8.0, 2.0, 5.0];
+        assert_eq!(median(&values), Ok(3.5));
+        assert_eq!((smallest(&values), largest(&values)), (-3.0, 8.0));
+        assert_eq!((smallest(&[]), largest(&[])), (f64::INFINITY, f64::NEG_INFINITY));
+        assert_eq!(median(&[]), Err(StatsError::Empty));
     }
 
     #[test]
@@ -194,8 +205,7 @@ mod tests {
     #[test]
     fn the_largest_numbers_do_not_overflow() {
         let s = summarise(&[f64::MAX; 4], 0.05).expect("finite");
-        assert!(s.mean.is_finite() && s.median.is_finite());
-        assert_eq!(s.median, f64::MAX);
+        assert_eq!((s.mean, s.median), (f64::MAX, f64::MAX));
     }
 
     proptest! {

@@ -114,16 +114,33 @@ mod tests {
     }
 
     #[test]
+    fn the_p_value_is_that_of_the_exact_mean_and_variance() {
+        // Expected -1/5 with a variance of 216/2400: two standard deviations. Φ(-2) from the tables.
+        let rising = [1.0, 2.0, 3.0, 4.0, 5.0];
+        // Expected -1/3 with a variance of 1/18: the root of two. The least that has a coefficient.
+        let three = &rising[..3];
+        for (values, p) in [(&rising[..], 0.022_750_131_9), (three, 0.078_649_603_5)] {
+            assert!((lag1_p(values).unwrap() - p).abs() < 1e-9, "{values:?}");
+            assert!(warns_of_autocorrelation(values), "{values:?}");
+        }
+        assert!(!warns_of_autocorrelation(&[1.0, 5.0, 2.0, 4.0, 3.0]));
+    }
+
+    #[test]
     fn too_little_gives_no_coefficient_and_no_warning() {
         assert_eq!(lag1(&[]), None);
         assert_eq!(lag1(&[1.0, 2.0]), None);
         assert_eq!(lag1(&[1.0, f64::NAN, 2.0, 3.0]), None);
+        // Whose mean is another number.
+        assert_eq!(lag1(&[0.1; 6]), None);
         assert!(!warns_of_autocorrelation(&[1.0, 2.0]));
     }
 
     #[test]
     fn correlation_never_leaves_less_than_one_value_or_more_than_all() {
+        assert_eq!(effective_n(40, 0.6), 10.0);
         assert_eq!(effective_n(10, 0.0), 10.0);
+        assert_eq!(effective_n(10, -0.5), 10.0);
         assert_eq!(effective_n(10, 1.0), 1.0);
         assert_eq!(effective_n(10, f64::NAN), 1.0);
         assert_eq!(effective_n(0, 0.3), 0.0);

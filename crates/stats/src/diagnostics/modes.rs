@@ -141,7 +141,7 @@ impl Spread {
     /// is a candidate.
     fn best_two_cuts(&self, n: usize, least: usize) -> (usize, usize, f64) {
         let step = (n / 100).max(1);
-        (least..=n - least)
+        (least..n)
             .step_by(step)
             .flat_map(|low| {
                 (low + least..=n - least)
@@ -182,6 +182,26 @@ mod tests {
             found.iter().map(|m| m.centre).collect::<Vec<_>>(),
             [100.25, 150.0]
         );
+    }
+
+    #[test]
+    fn a_high_level_costs_no_digits() {
+        let near: Vec<f64> = (0..40)
+            .map(|i| f64::from(i % 2 * 10) + f64::from(i) * 0.125)
+            .collect();
+        let far: Vec<f64> = near.iter().map(|v| 2.0_f64.powi(49) + v).collect();
+        let moved = |m: Mode| Mode {
+            centre: 2.0_f64.powi(49) + m.centre,
+            ..m
+        };
+        let found = modes(&near);
+        assert_eq!(found.len(), 2);
+        assert_eq!(modes(&far), found.into_iter().map(moved).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn six_values_are_the_fewest_that_are_split() {
+        assert_eq!(modes(&[1.0, 1.1, 1.2, 9.0, 9.1, 9.2]).len(), 2);
     }
 
     #[test]

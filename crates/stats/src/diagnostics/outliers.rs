@@ -58,6 +58,21 @@ mod tests {
     }
 
     #[test]
+    fn the_limit_is_the_published_one() {
+        // A median deviation of 0.6745 is a standard deviation of 1.
+        assert_eq!(limit(&[-9.0, -0.6745, 0.0, 0.6745, 0.5]), 3.5);
+        // Most are equal: 1.253314 mean deviations are a standard deviation.
+        let mean = limit(&[0.0, 0.0, 0.0, 8.0]);
+        assert!((mean - 3.5 * 2.0 * 1.253_314).abs() < 1e-12, "{mean}");
+    }
+
+    #[test]
+    fn who_lies_at_the_limit_is_within_it() {
+        assert_eq!(outliers(&[1.0; 7]), []);
+        assert_eq!(outliers(&[-0.6745, 0.0, 0.6745, 3.5, -3.5]), []);
+    }
+
+    #[test]
     fn what_is_not_a_number_is_marked_and_spoils_nothing() {
         assert_eq!(outliers(&[1.0, f64::NAN, 1.1, 0.9, f64::INFINITY]), [1, 4]);
         assert_eq!(outliers(&[f64::NAN]), [0]);

@@ -48,12 +48,6 @@ pub fn mann_kendall(values: &[f64]) -> Trend {
         };
     }
     let n = values.len();
-    if n < 2 {
-        return Trend {
-            tau: f64::NAN,
-            p: 1.0,
-        };
-    }
     let rounds: Vec<f64> = (0..n).map(|i| i as f64).collect();
     let agreement = Agreement::of(&rounds, values);
     let (pairs, untied) = (
@@ -128,6 +122,41 @@ mod tests {
     }
 
     #[test]
+    fn few_values_without_ties_have_an_exact_p_value() {
+        // Of the 24 orders of four values one has no pair in the other order, and three have one.
+        for (values, tau, p) in [
+            ([1.0, 2.0, 3.0, 4.0], 1.0, 2.0 / 24.0),
+            ([1.0, 2.0, 4.0, 3.0], 4.0 / 6.0, 8.0 / 24.0),
+            ([4.0, 2.0, 3.0, 1.0], -4.0 / 6.0, 8.0 / 24.0),
+        ] {
+            let trend = mann_kendall(&values);
+            assert!(
+                (trend.tau - tau).abs() < 1e-12 && (trend.p - p).abs() < 1e-12,
+                "{trend:?}"
+            );
+        }
+        let none = mann_kendall(&[1.0, 2.0]);
+        assert_eq!((none.tau, none.p), (1.0, 1.0));
+    }
+
+    #[test]
+    fn ties_and_many_values_have_a_normal_p_value() {
+        // S is 5 with a variance of (4·3·13 - 2·1·9)/18, and less by 1 for continuity.
+        let tied = mann_kendall(&[1.0, 1.0, 2.0, 3.0]);
+        assert!((tied.tau - 5.0 / 30.0_f64.sqrt()).abs() < 1e-12, "{tied:?}");
+        assert!((tied.p - 0.148_561_775).abs() < 1e-9, "{tied:?}");
+        let p = |n: u8| {
+            let values: Vec<f64> = (0..n).map(|i| f64::from((u32::from(i) * 37) % 61)).collect();
+            let rounds: Vec<f64> = (0..n).map(f64::from).collect();
+            let Agreement { pairs, score, .. } = Agreement::of(&rounds, &values);
+            let exact = exact_p(n.into(), (pairs - score.abs()) as usize / 2);
+            (mann_kendall(&values).p, exact, normal_p(&values, score))
+        };
+        let ((sixty, exact, _), (more, _, normal)) = (p(60), p(61));
+        assert_eq!((sixty, more), (exact, normal));
+    }
+
+    #[test]
     fn exact_and_normal_meet() {
         let values: Vec<f64> = (0..60).map(|i| f64::from((i * 37) % 61)).collect();
         let trend = mann_kendall(&values);
@@ -141,7 +170,10 @@ mod tests {
         let trend = mann_kendall(&[2.0; 9]);
         assert!(trend.tau.is_nan() && trend.p == 1.0);
         assert!(mann_kendall(&[1.0, f64::NAN, 3.0]).p.is_nan());
-        assert_eq!(mann_kendall(&[]).p, 1.0);
+        for few in [&[][..], &[1.0]] {
+            let trend = mann_kendall(few);
+            assert!(trend.tau.is_nan() && trend.p == 1.0, "{few:?}");
+        }
     }
 
     #[test]
