@@ -326,7 +326,7 @@ impl<'a> Session<'a> {
             let not_before = next.not_before;
             self.spent += not_before.saturating_sub(self.machine.now());
             self.machine.wait_until(not_before);
-            if !self.take_due_repeats()? {
+            if self.machine.interrupts().count() > 0 || !self.take_due_repeats()? {
                 return Ok(false);
             }
         }

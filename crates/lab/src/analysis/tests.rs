@@ -264,6 +264,17 @@ fn where_precision_is_wanted_cases_with_a_wide_interval_go_on_too() {
 }
 
 #[test]
+fn an_interval_just_as_wide_as_the_rule_allows_is_not_too_wide() {
+    // Ten rounds, half of them lower and half of them higher by so much: the interval has both.
+    let is_wide = |by: f64| {
+        let rounds = (0..10).map(|round| [100.0 - by, 100.0 + by][round % 2]);
+        let case = testing::case(case(1), [(TIME, rounds.collect())]);
+        is_wide(&case, TIME.name, &StoppingRule::standard())
+    };
+    assert_eq!([1.9, 2.0, 2.1].map(is_wide), [false, false, true]);
+}
+
+#[test]
 fn with_too_few_undisturbed_rounds_all_count_and_decide_less() {
     let mut run = Run::new(Profile::Quick);
     run.take(1..=7, &[0, 1, 2, 4], |n, round| {
@@ -372,6 +383,8 @@ fn what_a_case_finds_lacking_as_it_runs_decides_as_if_the_plan_had_known() {
             Verdict::Holds,
             "the other cases have figures"
         );
+        // Where only figures lack, more rounds may bring them.
+        assert_eq!(run.going_on().contains(&1), of == Need::Figures, "{of:?}");
         let of_case = &run.result().cases[1];
         assert_eq!(of_case.status, Status::Skipped);
         assert_eq!(of_case.reason.as_deref(), Some("it is not here"));

@@ -83,11 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_until_then_and_no_longer_than_the_user_does() {
+    fn it_has_cpus_and_waits_until_then_and_no_longer_than_the_user_does() {
         let (mut user, ours) = UnixStream::pair().unwrap();
         let interrupts = Interrupts::new(ours).unwrap();
         let launcher = Launcher::new("/nowhere", [""; 0], interrupts).unwrap();
         let mut machine = ThisMachine::new(launcher).unwrap();
+        assert!(!machine.read().unwrap().cpus.is_empty());
         let before = machine.now();
         machine.wait_until(before);
         let then = before + Duration::from_millis(120);

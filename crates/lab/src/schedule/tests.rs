@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
+mod edges;
+mod pairs;
+mod plans;
+
 use tempfile::TempDir;
 use threadgauge_machine::CpuTimes;
 use threadgauge_results::{Metric, Params, StoredExperiment, Times};
@@ -148,6 +152,9 @@ impl Machine for SimulatedMachine<'_> {
     }
 
     fn wait_until(&mut self, then: Duration) {
+        if self.interrupts.count() > 0 {
+            return;
+        }
         let waited = then.saturating_sub(self.now());
         self.now.cpus[0].idle += (waited.as_secs_f64() * TICKS_PER_SECOND as f64) as u64;
         self.now.at_ns += u64::try_from(waited.as_nanos()).unwrap();
@@ -249,6 +256,10 @@ impl Run {
 
     /// Begins the run, or resumes it.
     fn go_on(&self, machine: &mut SimulatedMachine<'_>) -> Came {
+        self.go_in(Turns::alone(), machine)
+    }
+
+    fn go_in(&self, mut turns: Turns, machine: &mut SimulatedMachine<'_>) -> Came {
         let record = RunRecord {
             id: "simulated".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
@@ -278,7 +289,6 @@ impl Run {
             Ok(on.map(|case| case.params.case_id(id)).collect())
         };
         let mut heard = Heard::default();
-        let mut turns = Turns::alone();
         let mut forecast = self.forecast(Times::default());
         let ending = run(
             &mut store,

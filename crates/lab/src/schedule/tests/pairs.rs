@@ -1,0 +1,42 @@
+//! Two runs that take turns, each on a simulated machine of its own.
+
+use std::path::Path;
+use std::thread;
+
+use super::*;
+use crate::turns::Greeting;
+
+/// A run that meets another one there.
+fn go(run: &Run, at: &Path, fate: &mut dyn FnMut(usize, &Order) -> Fate) -> Came {
+    let greeting = Greeting {
+        id: String::new(),
+        seed: Some(run.seed),
+        proposed: 0,
+        profile: (run.profile.name().to_owned(), run.rounds),
+        plan: run.chosen.iter().flat_map(Chosen::measured).collect(),
+    };
+    let (_user, here) = UnixStream::pair().unwrap();
+    let mut interrupts = Interrupts::new(here).unwrap();
+    let met = Turns::meet(at, &greeting, 600 * SECOND, &mut interrupts).unwrap();
+    run.go_in(met.turns, &mut SimulatedMachine::new(fate))
+}
+
+#[test]
+fn both_have_the_rounds_that_one_has_time_for_and_what_the_other_uses_is_not_foreign() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("turns");
+    // A round takes four seconds of one and eight of the other, and eleven rounds of the first have time.
+    let go = |takes: Duration| {
+        let mut run = Run::new(Profile::Standard, 1);
+        run.chosen[0].plan.budget = 44 * SECOND;
+        go(&run, &at, &mut |_, _| Fate { takes, ..QUIET })
+    };
+    let both = thread::scope(|scope| {
+        let slow = scope.spawn(|| go(4 * SECOND));
+        [go(2 * SECOND), slow.join().unwrap()]
+    });
+    for came in both {
+        assert_eq!(came.stopped(), ("time-budget", 11));
+        assert_eq!(came.samples.len(), 2 * 11);
+    }
+}

@@ -1,0 +1,91 @@
+//! What is stored of a plan and read back, and what it is expected to take.
+
+use threadgauge_machine::CpuList;
+
+use super::*;
+use crate::site::Site;
+
+/// An experiment with a plan of its own, of one case.
+static PLANNED: Experiment = Experiment {
+    plan: |_| Plan {
+        budget: 30 * SECOND,
+        ..chosen(&FIRST, 1).plan
+    },
+    ..simulated("planned")
+};
+
+#[test]
+fn a_stored_plan_is_read_back_with_its_cases_and_its_reference_case() {
+    let mut planned = chosen(&PLANNED, 3);
+    planned.plan.reference = Params::new().with("n", 1);
+    let site = Site {
+        profile: Profile::Quick,
+        cpus: CpuList::new([0]),
+        free_memory_mib: 0,
+    };
+    let again = Chosen::again(&PLANNED, &planned.record(), &site);
+    assert_eq!(again.record(), planned.record());
+    let params = |chosen: &Chosen| chosen.able().map(|case| case.params.clone()).collect::<Vec<_>>();
+    assert_eq!(params(&again), params(&planned));
+    assert_eq!(
+        again.plan.budget,
+        30 * SECOND,
+        "what is not stored is of this version"
+    );
+}
+
+#[test]
+fn what_a_plan_is_expected_to_take() {
+    let mut planned = chosen(&FIRST, 2);
+    planned.plan.budget = 40 * SECOND;
+    // Two cases and A′.
+    assert_eq!(planned.round_estimate(), 6 * SECOND);
+    // Seven rounds are more than the budget.
+    assert_eq!(
+        [3, 7, 8].map(|rounds| planned.expected(rounds)),
+        [18, 42, 42].map(|s| s * SECOND)
+    );
+    assert_eq!(planned.longest_try(), 40 * SECOND);
+    planned.plan.cases[1].estimate = 3 * SECOND;
+    assert_eq!(planned.longest_try(), 60 * SECOND);
+}
+
+#[test]
+fn what_is_told_before_a_run_rests_on_tries_rounds_and_time() {
+    let rule = stopping_rule(Profile::Quick, None);
+    let told = |chosen: &Chosen, took: &[Duration]| {
+        let mut forecast = Forecast::new(
+            std::slice::from_ref(chosen),
+            Profile::Quick,
+            &rule,
+            Times::default(),
+        );
+        for took in took {
+            forecast.add("first/n=0", 2 * SECOND, *took);
+        }
+        forecast.experiment_s(chosen)
+    };
+    // A case and A′ take 28 s before the first look, and 0.65 of as much after it.
+    let mut one = chosen(&FIRST, 1);
+    assert!((told(&one, &[]) - 46.2).abs() < 1e-9);
+    // Seven rounds, where they take longer than the time,
+    one.plan.budget = 28 * SECOND;
+    assert!((told(&one, &[3 * SECOND]) - 42.0).abs() < 1e-9);
+    // but no more than twice the time.
+    assert!((told(&one, &[5 * SECOND]) - 56.0).abs() < 1e-9);
+    // Each sample in two tries of 20 ms.
+    let mut short = chosen(&FIRST, 1);
+    short.plan.cases[0].estimate = SECOND / 50;
+    assert!((told(&short, &[SECOND / 50]) - 0.56 * 1.65).abs() < 1e-9);
+}
+
+#[test]
+fn an_earlier_run_tells_how_many_times_as_long_as_its_first_rounds_all_take() {
+    let run = Run::new(Profile::Quick, 1);
+    assert_eq!(run.go(|_, _| QUIET).stopped(), ("rounds", 14));
+    let store = Store::read(run.dir.path()).unwrap();
+    let mut earlier = Times::default();
+    let (record, machine) = (store.run().unwrap(), store.machine().unwrap());
+    assert!(earlier.learn(&store, &machine, &record, 7).unwrap());
+    near(run.forecast(earlier).of(&run.chosen), 56 * SECOND);
+}
