@@ -54,15 +54,82 @@ words! {
         Process = "process",
     }
 }
-words! {
-    /// How lengths follow from the base.
-    pub(super) enum Lengths {
-        /// Base × 1 … base × count.
-        Steps = "steps",
-        /// The base.
-        Equal = "equal",
-        /// Drawn evenly from 1 ms to base × count; the same draw for a count in every sample.
-        Random = "random",
+/// What the lengths are.
+#[expect(clippy::large_enum_variant, reason = "cases are few, and copied")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lengths {
+    /// Base × 1 … base × count.
+    Steps,
+    /// The base.
+    Equal,
+    /// Drawn evenly from 1 ms to base × count; the same draw for a count in every sample.
+    Random,
+    /// These, whatever the base.
+    Listed(List),
+}
+
+/// Lengths of a user's own, ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct List {
+    ms: [u32; Self::MOST],
+    count: usize,
+}
+
+impl List {
+    const MOST: usize = 64;
+    /// An hour.
+    const LONGEST_MS: u32 = 3_600_000;
+
+    fn read(text: &str) -> Option<Self> {
+        let mut list = Self {
+            ms: [0; Self::MOST],
+            count: 0,
+        };
+        for length in text.split('/') {
+            let ms = length
+                .parse()
+                .ok()
+                .filter(|ms| (1..=Self::LONGEST_MS).contains(ms))?;
+            *list.ms.get_mut(list.count)? = ms;
+            list.count += 1;
+        }
+        (list.count > 1).then_some(list)
+    }
+
+    pub(super) fn ms(&self) -> &[u32] {
+        &self.ms[..self.count]
+    }
+}
+
+impl Parameter for Lengths {
+    fn value(&self) -> Value {
+        match self {
+            Self::Steps => Value::from("steps"),
+            Self::Equal => Value::from("equal"),
+            Self::Random => Value::from("random"),
+            Self::Listed(list) => {
+                let lengths: Vec<String> = list.ms().iter().map(u32::to_string).collect();
+                Value::Text(lengths.join("/"))
+            }
+        }
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => [Self::Steps, Self::Equal, Self::Random]
+                .into_iter()
+                .find(|lengths| lengths.value() == *value)
+                .or_else(|| List::read(text).map(Self::Listed)),
+            Value::Int(_) => None,
+        }
+    }
+
+    fn wanted() -> String {
+        format!(
+            "steps, equal, random, or 2 to {} lengths of 1 to {} ms as 10/20/500",
+            List::MOST,
+            List::LONGEST_MS
+        )
     }
 }
 words! {
@@ -236,6 +303,12 @@ impl Case {
             let wanted = format!("{}, since the carrier is {}", mode.name(), case.carrier.name());
             return Err(refused(params, "mode", &wanted));
         }
+        if let Lengths::Listed(list) = case.lengths
+            && list.count as u64 != case.count
+        {
+            let wanted = format!("{}, since so many lengths are given", list.count);
+            return Err(refused(params, "count", &wanted));
+        }
         Ok(case)
     }
 
@@ -248,6 +321,7 @@ impl Case {
                 Lengths::Steps => Duration::from_millis(self.base_ms * i),
                 Lengths::Equal => base,
                 Lengths::Random => Duration::from_millis(draw.u64(1..=self.base_ms * self.count)),
+                Lengths::Listed(list) => Duration::from_millis(list.ms()[as_usize(i - 1)].into()),
             })
             .collect();
         match self.order {
@@ -280,6 +354,29 @@ mod tests {
 
     fn ms(lengths: &[Duration]) -> Vec<u128> {
         lengths.iter().map(Duration::as_millis).collect()
+    }
+
+    #[test]
+    fn lengths_of_ones_own_are_a_list_of_as_many_as_computations() {
+        let case = |lengths: &str, count| {
+            let case = Case::serial(Kind::Io, count, 10);
+            Case::checked(&case.params().with("lengths", lengths))
+        };
+        let listed = case("10/500/20", 3).unwrap();
+        assert_eq!(ms(&listed.given(1)), [500, 20, 10]);
+        assert_eq!(listed.params().text("lengths"), Some("10/500/20"));
+        let says = |lengths, count| case(lengths, count).unwrap_err().to_string();
+        assert_eq!(
+            says("10/500/20", 5),
+            "the parameter count is 5; it must be 3, since so many lengths are given"
+        );
+        let many = ["1"; 65].join("/");
+        for bad in ["10/0", "10/", "/", "10/x", "10/3600001", "-1/2", "stairs", &many] {
+            let says = says(bad, 2);
+            let wanted =
+                "it must be steps, equal, random, or 2 to 64 lengths of 1 to 3600000 ms as 10/20/500";
+            assert!(says.ends_with(wanted), "{says}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     for case in cases {
         if !planned.iter().any(|p| p.params == case.params()) {
             planned.push(PlannedCase {
+                check: |params| Case::checked(params).map(drop),
                 takes: Some(|params| Case::checked(params).ok().map(estimate)),
                 ..PlannedCase::new(case, estimate(case))
             });
@@ -256,6 +257,21 @@ mod tests {
         // One after the other, and 25 at a time.
         assert_eq!(seconds("mode=serial,extra=none,cpus=1"), [61]);
         assert_eq!(seconds("mode=concurrent,extra=none,cpus=1,carrier=up-front"), [2]);
+    }
+
+    #[test]
+    fn a_list_of_lengths_for_another_number_of_computations_is_refused_before_it_runs() {
+        let selector = |text: &str| text.parse().unwrap();
+        let chosen = |set: &str| {
+            let site = threadgauge_lab::testing::site(Profile::Quick, 2);
+            choose(&[&EXPERIMENT], &site, &selector("extra=none"), &selector(set)).map(drop)
+        };
+        let says = chosen("lengths=10/20/500,count=7").unwrap_err().to_string();
+        assert!(
+            says.ends_with("the parameter count is 7; it must be 3, since so many lengths are given"),
+            "{says}"
+        );
+        assert_eq!(chosen("lengths=10/20/500,count=3"), Ok(()));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
                   (serial), or at most `degree` at a time (concurrent; carrier up-front makes a thread for each before any \
                   begins and releases them in turn, thread makes each when its turn comes, pool as many as the degree, process as many helper processes; degree adaptive: as many, up to 25, as the \
                   executor finds worth it by its own throughput, with the ideal of 25). Lengths are base × 1 … base × count \
-                  (steps), all the base (equal), or drawn (random); they \
+                  (steps), all the base (equal), drawn (random), or, set by you, as many as computations (10/20/500, ms); they \
                   come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
                   of steps, calibrated in the worker to use its length of CPU time; io sleeps for it; mixN computes for N % \
                   and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \
@@ -74,6 +74,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     calls: &[
         "threadgauge run turnaround --set kind=io,base_ms=200,count=2,5,8,lengths=equal,order=descending --only extra=none,cpus=1",
         "threadgauge run turnaround --set kind=io,base_ms=120,count=500,lengths=equal,order=descending --only extra=none,cpus=1",
+        "threadgauge run turnaround --set kind=io,count=3,lengths=10/20/500 --only extra=none,cpus=1,order=descending",
         "threadgauge run turnaround --set kind=mix50,base_ms=30,count=3,6,order=shuffled --only extra=none",
     ],
     plan: grid::plan,

@@ -90,6 +90,10 @@ fn lengths(case: Case) -> String {
         Lengths::Equal => format!("of {base_ms} ms each"),
         Lengths::Steps => format!("of {base_ms} to {} ms{order}", base_ms * count),
         Lengths::Random => format!("of 1 to {} ms by chance{order}", base_ms * count),
+        Lengths::Listed(list) => {
+            let lengths: Vec<String> = list.ms().iter().map(u32::to_string).collect();
+            format!("of {} ms{order}", lengths.join(", "))
+        }
     }
 }
 
@@ -212,6 +216,8 @@ fn chart(
         Lengths::Equal => format!("of {base} ms each"),
         Lengths::Steps => format!("of {base} ms and its multiples"),
         Lengths::Random => format!("of lengths by chance up to {base} ms for each of them"),
+        // Another number of computations is another list.
+        Lengths::Listed(_) => return None,
     };
     Chart::new(
         view,
