@@ -4,110 +4,46 @@
  *   print process|thread UNITS PRINTS PAYLOAD_BYTES line|block DEADLINE_S
  *
  * All units are made, each prints PRINTS lines into what standard input is, all are waited for, and a final word is
- * printed. A line is PAYLOAD_BYTES of the source's text and a counter in brackets. `line` is one write a line, as stdio
- * does on a terminal. `block` fills 4,096 bytes to the last and writes these, as stdio does into anything else: a
- * process has a buffer of its own, threads share one under its lock. Lines are formatted by hand: stdio's formatting is
- * none of the question.
+ * printed. Lines are printed by printf, as the source's: a counter in brackets, and a text of PAYLOAD_BYTES. `line` is
+ * one write a line, as stdio does on a terminal. `block` fills 4,096 bytes to the last and writes these, as stdio does
+ * into anything else: a process has a buffer of its own, threads share one under its lock.
  */
 
 #include "guest.h"
 
-enum { BLOCK_BYTES = 4096, LONGEST_PAYLOAD_BYTES = 480, DIGITS = 20 };
+enum { BLOCK_BYTES = 4096, LONGEST_PAYLOAD_BYTES = 480 };
 
-static const char TEXT[] = "hello linux", FINAL_WORD[] = "all done\n";
+/* The source's texts, of 11 characters and, sixteen times, of 16. Others are the beginning of the first, or the second
+ * over and over. */
+static const char SHORT_TEXT[] = "hello linux", LONG_TEXT[] = "1234567890abcdef", FINAL_WORD[] = "Okay\n";
 
-static uint64_t prints, payload_bytes;
-static int by_line;
+static FILE *sink;
+static char text[LONGEST_PAYLOAD_BYTES + 1];
+static uint64_t prints;
 
 /* What units tell the parent, in memory that processes share. */
 static struct {
     _Atomic uint64_t bytes, alive_ns, failed, error;
 } *told;
 
-/* Writes all of it; whether it could. A signal that interrupts is no error. */
-static int write_all(const char *bytes, size_t size)
+static void compose(uint64_t payload_bytes)
 {
-    while (size > 0) {
-        ssize_t written = write(STDIN_FILENO, bytes, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return 0;
-        bytes += written;
-        size -= (size_t)written;
-    }
-    return 1;
+    size_t short_bytes = sizeof SHORT_TEXT - 1, long_bytes = sizeof LONG_TEXT - 1;
+    for (uint64_t i = 0; i < payload_bytes; i++)
+        text[i] = payload_bytes <= short_bytes ? SHORT_TEXT[i] : LONG_TEXT[i % long_bytes];
 }
 
-static struct {
-    char bytes[BLOCK_BYTES];
-    size_t used;
-} block;
-
-static int flush_block(void)
-{
-    size_t used = block.used;
-    block.used = 0;
-    return write_all(block.bytes, used);
-}
-
-static int into_block(const char *line, size_t size)
-{
-    for (;;) {
-        size_t room = BLOCK_BYTES - block.used, now = size < room ? size : room;
-        memcpy(block.bytes + block.used, line, now);
-        block.used += now;
-        line += now;
-        size -= now;
-        if (size == 0)
-            return 1;
-        if (!flush_block())
-            return 0;
-    }
-}
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int into_shared_block(const char *line, size_t size)
-{
-    pthread_mutex_lock(&lock);
-    int could = into_block(line, size);
-    pthread_mutex_unlock(&lock);
-    return could;
-}
-
-/* Puts the counter behind the payload in `line`; the length of all. */
-static size_t with_counter(char *line, uint64_t counter)
-{
-    char digits[DIGITS];
-    size_t first = DIGITS;
-    do {
-        digits[--first] = (char)('0' + counter % 10);
-        counter /= 10;
-    } while (counter > 0);
-    char *end = line + payload_bytes + 1;
-    memcpy(end, digits + first, DIGITS - first);
-    end += DIGITS - first;
-    *end++ = ']';
-    *end++ = '\n';
-    return (size_t)(end - line);
-}
-
-/* A unit's life: prints its lines with `output`, ends with `finish`. */
-static void live(int (*output)(const char *, size_t), int (*finish)(void))
+/* A unit's life: prints its lines; a process has a buffer of its own, which is written at its end. */
+static void live(int is_process)
 {
     uint64_t began_ns = now_ns(), bytes = 0;
-    char line[LONGEST_PAYLOAD_BYTES + 2 + DIGITS + 1];
-    for (uint64_t i = 0; i < payload_bytes; i++)
-        line[i] = TEXT[i % (sizeof TEXT - 1)];
-    line[payload_bytes] = '[';
     int could = 1;
     for (uint64_t counter = 0; counter < prints && could; counter++) {
-        size_t size = with_counter(line, counter);
-        could = output(line, size);
-        bytes += size;
+        int printed = fprintf(sink, "[%llu]%s\n", (unsigned long long)counter, text);
+        could = printed > 0;
+        bytes += could ? (uint64_t)printed : 0;
     }
-    could = could && finish();
+    could = could && (!is_process || fflush(sink) == 0);
     told->alive_ns += now_ns() - began_ns;
     if (could) {
         told->bytes += bytes;
@@ -117,14 +53,9 @@ static void live(int (*output)(const char *, size_t), int (*finish)(void))
     }
 }
 
-static int nothing_left(void)
-{
-    return 1;
-}
-
 static void *live_as_thread(void *nothing)
 {
-    live(by_line ? write_all : into_shared_block, nothing_left);
+    live(0);
     return nothing;
 }
 
@@ -135,7 +66,7 @@ static void by_processes(uint64_t units)
     for (uint64_t i = 0; i < units; i++) {
         children[i] = fork();
         if (children[i] == 0) {
-            live(by_line ? write_all : into_block, by_line ? nothing_left : flush_block);
+            live(1);
             _exit(0);
         }
         if (children[i] < 0)
@@ -156,7 +87,7 @@ static void by_threads(uint64_t units)
     }
     for (uint64_t i = 0; i < units; i++)
         pthread_join(threads[i], NULL);
-    if (!flush_block())
+    if (fflush(sink) != 0)
         fail("printing the last block: %s", strerror(errno));
 }
 
@@ -178,10 +109,14 @@ int main(int argc, char **argv)
     end_with_parent((unsigned)number(argv, 6));
     uint64_t units = number(argv, 2);
     prints = number(argv, 3);
-    payload_bytes = number(argv, 4);
-    by_line = strcmp(argv[5], "line") == 0;
+    uint64_t payload_bytes = number(argv, 4);
+    int by_line = strcmp(argv[5], "line") == 0;
     if (payload_bytes > LONGEST_PAYLOAD_BYTES)
         fail("a payload of %s bytes; at most %d fit a line", argv[4], LONGEST_PAYLOAD_BYTES);
+    compose(payload_bytes);
+    sink = fdopen(STDIN_FILENO, "w");
+    if (sink == NULL || setvbuf(sink, NULL, by_line ? _IOLBF : _IOFBF, BLOCK_BYTES) != 0)
+        fail("opening what is printed into: %s", strerror(errno));
     told = shared_memory(sizeof *told);
 
     uint64_t before_cpu_ns = cpu_ns();
@@ -190,9 +125,8 @@ int main(int argc, char **argv)
     (strcmp(argv[1], "thread") == 0 ? by_threads : by_processes)(units);
     if (told->failed > 0)
         fail("%llu units could not print: %s", (unsigned long long)told->failed, strerror((int)told->error));
-    if (!write_all(FINAL_WORD, sizeof FINAL_WORD - 1))
+    if (fputs(FINAL_WORD, sink) < 0 || fclose(sink) != 0)
         fail("printing the final word: %s", strerror(errno));
-    close(STDIN_FILENO);
     uint64_t ended_ns = now_ns();
     struct rusage after = used();
     printf("done begun_ns=%llu ended_ns=%llu cpu_ns=%llu voluntary=%ld involuntary=%ld bytes=%llu alive_ns=%llu\n",

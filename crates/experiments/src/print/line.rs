@@ -1,13 +1,16 @@
 //! The line that every unit prints, and the check of what arrived.
 //!
-//! Owns the form of a line (`hello linux[17]`, as in the source), which `guests/c/print.c` prints, and the check that a
+//! Owns the form of a line (`[17]hello linux`, as in the source), which `guests/c/print.c` prints, and the check that a
 //! stream consists of whole lines. Knows nothing of descriptors, units or time.
 
-/// The source's string: 11 characters. Longer payloads repeat it.
-const TEXT: &[u8] = b"hello linux";
+/// The source's short text. Shorter payloads are its beginning.
+const SHORT_TEXT: &[u8] = b"hello linux";
+
+/// What the source's long text has sixteen times. Longer payloads repeat it.
+const LONG_TEXT: &[u8] = b"1234567890abcdef";
 
 /// What the parent prints after all units are done, as the source's does.
-pub(super) const FINAL_WORD: &[u8] = b"all done\n";
+pub(super) const FINAL_WORD: &[u8] = b"Okay\n";
 
 /// The longest payload: the line then fits into [`LONGEST`] bytes, and with that into one pipe write that the
 /// kernel keeps whole.
@@ -25,6 +28,16 @@ pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
     let powers = std::iter::successors(Some(10_u64), |power| power.checked_mul(10));
     let longer = powers.take_while(|power| *power < prints);
     prints * (payload_bytes + 4) + longer.map(|power| prints - power).sum::<u64>()
+}
+
+/// A line's text.
+fn payload(bytes: usize) -> Vec<u8> {
+    let text = if bytes <= SHORT_TEXT.len() {
+        SHORT_TEXT
+    } else {
+        LONG_TEXT
+    };
+    text.iter().copied().cycle().take(bytes).collect()
 }
 
 /// What a stream held.
@@ -51,7 +64,8 @@ pub(super) struct Received {
 /// Its time is part of the cost of reading, as a terminal looks at every character. So checking a whole line is quick:
 /// one comparison of its payload, and its digits.
 pub(super) struct Checker {
-    payload: Vec<u8>,
+    /// What follows the counter, with the end of the line.
+    rest_of_line: Vec<u8>,
     prints: u64,
     newline: &'static [u8],
     carried: Vec<u8>,
@@ -61,9 +75,8 @@ pub(super) struct Checker {
 impl Checker {
     /// For lines of this payload with counters below `prints`, each ended by `newline`.
     pub(super) fn new(payload_bytes: usize, prints: u64, newline: &'static [u8]) -> Self {
-        let payload = TEXT.iter().copied().cycle().take(payload_bytes).collect();
         Self {
-            payload,
+            rest_of_line: [&payload(payload_bytes), newline].concat(),
             prints,
             newline,
             carried: Vec::with_capacity(2 * LONGEST),
@@ -119,13 +132,14 @@ impl Checker {
 
     /// Length and counter of the whole line that `stream` begins with.
     fn whole(&self, stream: &[u8]) -> Option<(usize, u64)> {
-        let rest = stream.strip_prefix(&self.payload[..])?.strip_prefix(b"[")?;
+        let rest = stream.strip_prefix(b"[")?;
         let digits = rest.iter().take(DIGITS).take_while(|b| b.is_ascii_digit());
         let (count, counter) = digits.fold((0, 0_u64), |(count, counter), digit| {
             let counter = counter.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
             (count + 1, counter)
         });
-        let rest = rest[count..].strip_prefix(b"]")?.strip_prefix(self.newline)?;
+        let rest = rest[count..].strip_prefix(b"]")?;
+        let rest = rest.strip_prefix(&self.rest_of_line[..])?;
         (count > 0 && counter < self.prints).then(|| (stream.len() - rest.len(), counter))
     }
 
@@ -142,8 +156,15 @@ mod tests {
 
     /// A line as the source has it.
     fn line(payload_bytes: usize, counter: u64) -> String {
-        let payload: String = "hello linux".chars().cycle().take(payload_bytes).collect();
-        format!("{payload}[{counter}]\n")
+        let text = String::from_utf8(payload(payload_bytes)).unwrap();
+        format!("[{counter}]{text}\n")
+    }
+
+    #[test]
+    fn the_texts_are_the_sources() {
+        assert_eq!(line(11, 7), "[7]hello linux\n");
+        assert_eq!(line(256, 12), format!("[12]{}\n", "1234567890abcdef".repeat(16)));
+        assert_eq!(line(5, 0), "[0]hello\n");
     }
 
     #[test]
@@ -174,11 +195,11 @@ mod tests {
 
     #[test]
     fn whole_lines_are_counted_and_their_counters_added() {
-        let seen = checked(b"hello linux[0]\nhello linux[99]\nall done\n", 64, b"\n");
+        let seen = checked(b"[0]hello linux\n[99]hello linux\nOkay\n", 64, b"\n");
         assert_eq!(
             seen,
             Received {
-                bytes: 40,
+                bytes: 36,
                 lines: 2,
                 torn_lines: 0,
                 counters: 99,
@@ -190,21 +211,21 @@ mod tests {
 
     #[test]
     fn a_terminal_ends_lines_with_a_return() {
-        let seen = checked(b"hello linux[3]\r\nall done\r\n", 64, b"\r\n");
+        let seen = checked(b"[3]hello linux\r\nOkay\r\n", 64, b"\r\n");
         assert_eq!((seen.lines, seen.final_words, seen.torn_lines), (1, 1, 0));
-        assert_eq!(checked(b"hello linux[3]\n", 64, b"\r\n").torn_lines, 1);
+        assert_eq!(checked(b"[3]hello linux\n", 64, b"\r\n").torn_lines, 1);
     }
 
     #[test]
     fn everything_else_is_torn() {
         for torn in [
-            &b"hello li\n"[..],
-            b"hello linux[1\n",
-            b"hello linux[]\n",
-            b"hello linux[100]\n",
-            b"hello linux[1]nux[2]\n",
-            b"hello lihello linux[1]\n",
-            b"hello linux[1]",
+            &b"[1]hello li\n"[..],
+            b"[1hello linux\n",
+            b"[]hello linux\n",
+            b"[100]hello linux\n",
+            b"[1]hello linux[2]\n",
+            b"[1]hello li[1]hello linux\n",
+            b"[1]hello linux",
             b"\n",
         ] {
             let seen = checked(torn, 64, b"\n");

@@ -21,8 +21,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     sources: &["003"],
     primary: &[case::ELAPSED],
     how: "A small C program makes a number of units (processes by fork without another program, threads by pthread_create \
-          with default attributes); each prints a line with its counter in brackets so many times; the parent waits for all \
-          and prints a final word. Timed from before the first unit is made until the last has been waited for and \
+          with default attributes); each prints a line by printf so many times, its counter in brackets and the source's \
+          text; the parent waits for all and prints a final word. Timed from before the first unit is made until the last has been waited for and \
           everything has been read. Both kinds are the same program's, as small as the source's. A pipe and a \
           pseudo-terminal are read by a process that was forked before the clock ran and is pinned to the same CPUs; it \
           judges every line, and a sample in which a byte is missing, or a line torn where one write is one line, is a \
@@ -40,8 +40,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Blocks of several processes meet in the middle of lines: torn_lines counts them. Threads share a buffer and \
          tear none.",
         "A file without a name in the folder for temporary files: where that is in memory the sample is tagged tmpfs.",
-        "The lines are formatted by hand, not by printf: the lock and the formatting of stdio are in none of the \
-         figures.",
+        "The lock and the formatting of stdio are in the figures, as in the source's. Runs of before formatted lines by hand.",
     ],
     source: "Source 003 printed with printf to a console and timed the whole program with time, five runs without the \
              largest and the smallest. We leave out the start of the program, print into a pipe with a reader instead \

@@ -217,7 +217,7 @@ mod tests {
                     };
                     let sample = sample(case);
                     let returns = if sink == Sink::Pty { 3_001 } else { 0 };
-                    let bytes = (case.bytes() + 9 + returns) as f64;
+                    let bytes = (case.bytes() + 5 + returns) as f64;
                     assert_eq!(sample.value("bytes"), Some(bytes), "{case:?}");
                     if case.lines_stay_whole() {
                         assert_eq!(sample.value("lines"), Some(3_000.0), "{case:?}");
@@ -287,9 +287,9 @@ mod tests {
             file.rewind().unwrap();
             file.read_to_string(&mut printed).unwrap();
             let lines: String = (0..11)
-                .map(|counter| format!("hello linux[{counter}]\n"))
+                .map(|counter| format!("[{counter}]hello linux\n"))
                 .collect();
-            assert_eq!(printed, lines + "all done\n");
+            assert_eq!(printed, lines + "Okay\n");
         }
     }
 
@@ -297,11 +297,14 @@ mod tests {
     fn a_unit_that_cannot_print_fails_the_case() {
         for unit in Unit::ALL {
             let case = case(unit, 3, 2, Buffering::Line);
-            // Opened for reading only.
+            let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+            let outcome = print_all(&case, &worker(&case), full.into());
+            let says = outcome.unwrap_err().to_string();
+            assert_eq!(says, "3 units could not print: No space left on device");
             let unwritable = std::fs::File::open("/dev/null").unwrap();
             let outcome = print_all(&case, &worker(&case), unwritable.into());
             let says = outcome.unwrap_err().to_string();
-            assert_eq!(says, "3 units could not print: Bad file descriptor");
+            assert_eq!(says, "opening what is printed into: Invalid argument");
         }
     }
 
@@ -309,7 +312,7 @@ mod tests {
     fn what_arrived_must_be_what_was_printed() {
         let lines = case(Unit::Process, 2, 3, Buffering::Line);
         let all = Received {
-            bytes: 6 * 15 + 9,
+            bytes: 6 * 15 + 5,
             lines: 6,
             torn_lines: 0,
             counters: 6,
@@ -326,8 +329,8 @@ mod tests {
             ..lines
         };
         for (case, wrong, says) in [
-            (lines, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
-            (terminal, all, "99 bytes of 106 arrived"),
+            (lines, Received { bytes: 94, ..all }, "94 bytes of 95 arrived"),
+            (terminal, all, "95 bytes of 102 arrived"),
             (
                 lines,
                 Received {
@@ -346,7 +349,7 @@ mod tests {
                 },
                 "the final word came 0 times",
             ),
-            (blocks, Received { bytes: 98, ..all }, "98 bytes of 99 arrived"),
+            (blocks, Received { bytes: 94, ..all }, "94 bytes of 95 arrived"),
             (blocks, Received { lines: 5, ..all }, "5 newlines of 6 arrived"),
         ] {
             let error = check(&case, &wrong).unwrap_err().to_string();

@@ -279,18 +279,18 @@ mod tests {
         for (sink, newline_bytes) in [(Sink::Pipe, 1), (Sink::File, 1), (Sink::Pty, 2)] {
             let channel = Channel::open(&into(sink)).unwrap();
             for line in [
-                &b"hello linux[7]\n"[..],
-                b"hello li\n",
-                b"hello linux[8]\n",
-                b"hello linux[9]\n",
-                b"nux[9]\n",
+                &b"[7]hello linux\n"[..],
+                b"[7]he\n",
+                b"[8]hello linux\n",
+                b"[9]hello linux\n",
+                b"[9]nux\n",
                 FINAL_WORD,
             ] {
                 rustix::io::write(channel.write_end(), line).unwrap();
             }
             let received = channel.drain().unwrap().settle().unwrap().unwrap();
             let expected = Received {
-                bytes: 64 + 6 * newline_bytes,
+                bytes: 57 + 6 * newline_bytes,
                 lines: 3,
                 torn_lines: 2,
                 counters: 24,
