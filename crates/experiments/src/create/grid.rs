@@ -56,8 +56,10 @@ words! {
     pub enum Method {
         /// `fork`; the child ends, and the parent waits for it.
         Fork = "fork",
-        /// `fork` without waiting; a `SIGCHLD` handler reaps, as in source 003.
+        /// `fork` without waiting; a `SIGCHLD` handler reaps those that have ended, and all are waited for at the end.
         ForkSigchld = "fork-sigchld",
+        /// Source 003's program: the `SIGCHLD` handler waits until no child is left, and nobody waits at the end.
+        ForkSigchldWait = "fork-sigchld-wait",
         /// `vfork`: the parent is suspended until the child, in the same memory, has ended.
         Vfork = "vfork",
         /// `posix_spawn` of a tiny static program.
@@ -76,7 +78,7 @@ words! {
 }
 
 impl Method {
-    /// Those that the program in C uses.
+    /// Those that the program in C uses to compare them in every way. Source 003's is beside them.
     pub const IN_C: [Self; 8] = [
         Self::Fork,
         Self::ForkSigchld,
@@ -101,7 +103,7 @@ impl Method {
     /// Whether its units can be kept alive while more are made. The parent of a vforked child is suspended, and where a
     /// handler reaps there is no moment at which all exist.
     pub const fn can_hold(self) -> bool {
-        !matches!(self, Self::Vfork | Self::ForkSigchld)
+        !matches!(self, Self::Vfork | Self::ForkSigchld | Self::ForkSigchldWait)
     }
 
     /// Whether it starts another program.
@@ -199,6 +201,10 @@ impl Case {
             let wanted = format!("1: units made by {method} cannot be kept alive while more are made");
             return Err(refused(params, "alive", &wanted));
         }
+        if case.busy > 0 && case.method == Method::ForkSigchldWait {
+            let wanted = format!("0: the handler of {method} would wait for the others");
+            return Err(refused(params, "busy", &wanted));
+        }
         Ok(case)
     }
 
@@ -226,7 +232,9 @@ impl Case {
             busy_limit(self.count) + Duration::from_millis(60)
         } else {
             let copied_us = match self.method {
-                Method::Fork | Method::ForkSigchld | Method::ForkExec if !self.huge_pages => {
+                Method::Fork | Method::ForkSigchld | Method::ForkSigchldWait | Method::ForkExec
+                    if !self.huge_pages =>
+                {
                     self.parent_mib * 31
                 }
                 _ => 0,
@@ -245,7 +253,7 @@ impl Case {
     fn unit_us(&self) -> u64 {
         let (one_cpu, all_cpus) = match self.method {
             Method::Fork => (125, 160),
-            Method::ForkSigchld => (140, 140),
+            Method::ForkSigchld | Method::ForkSigchldWait => (140, 140),
             Method::Vfork => (24, 50),
             Method::PosixSpawn => (115, 165),
             Method::ForkExec => (195, 290),
@@ -284,6 +292,7 @@ pub fn plan(site: &Site) -> Plan {
         .filter(more)
         .map(|method| base(method).cpus(all_cpus));
     let on_cpus = one_cpu.clone().map(base).chain(on_all);
+    let of_the_source = (profile != Profile::Quick).then(|| base(Method::ForkSigchldWait));
     let in_command = Method::IN_COMMAND.map(|method| base(method).program(Program::Threadgauge));
     let held = one_cpu.filter(|method| method.can_hold() && more(method));
     let alive = held.flat_map(|method| {
@@ -312,6 +321,7 @@ pub fn plan(site: &Site) -> Plan {
     };
     Plan {
         cases: on_cpus
+            .chain(of_the_source)
             .chain(in_command)
             .chain(alive)
             .chain(busy)

@@ -66,6 +66,7 @@ figures! {
         refused,
         lives_ns,
         most_unreaped,
+        reaped,
         huge_kib,
         alone_ns,
         alone_median_ns,
@@ -88,7 +89,12 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
             &case.parent_mib,
             &u8::from(case.huge_pages),
             &busy_limit(case.count).as_nanos(),
-            &WARM_UP,
+            // The source's program makes none before.
+            &if case.method == Method::ForkSigchldWait {
+                0
+            } else {
+                WARM_UP
+            },
         ],
         case.planned().deadline(),
         &format!("{unit} by {method}"),
@@ -119,10 +125,9 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
         worker.record(ALONE_PER_UNIT, per_unit(figures.alone_ns));
         worker.record(ALONE_CREATION, figures.alone_median_ns as f64);
     }
-    if case.method == Method::ForkSigchld {
+    if matches!(case.method, Method::ForkSigchld | Method::ForkSigchldWait) {
         worker.record(CREATED, made);
-        // The loop ends when every created child was reaped: a smaller count would have hung.
-        worker.record(REAPED, made);
+        worker.record(REAPED, figures.reaped as f64);
         worker.record(MOST_UNREAPED, figures.most_unreaped as f64);
     } else {
         let mean_alive = figures.lives_ns as f64 / figures.wall_ns.max(1) as f64;
@@ -276,6 +281,24 @@ mod tests {
         let counts = [CREATED, REAPED, FAILED, DONE].map(|metric| value(&sample, metric));
         assert_eq!(counts, [100.0, 100.0, 0.0, 100.0]);
         assert!((1.0..=100.0).contains(&value(&sample, MOST_UNREAPED)));
+    }
+
+    #[test]
+    fn the_sources_program_waits_in_its_handler_and_for_nobody_at_its_end() {
+        let sample = run(Case::base(Method::ForkSigchldWait, 100));
+        let counts = [CREATED, FAILED, DONE].map(|metric| value(&sample, metric));
+        assert_eq!(counts, [100.0, 0.0, 100.0]);
+        // Those that end after it are nobody's.
+        assert!((1.0..=100.0).contains(&value(&sample, REAPED)), "{sample:?}");
+        // The whole program's time, which is not in the parts.
+        let parts = value(&sample, CREATE_PER_UNIT) + value(&sample, REAP_PER_UNIT);
+        assert!(value(&sample, PER_UNIT) > parts, "{sample:?}");
+    }
+
+    #[test]
+    fn beside_others_a_handler_that_waits_for_all_children_would_wait_for_them() {
+        let sample = run(Case::base(Method::ForkSigchldWait, 100).busy(16));
+        assert!(sample.reason.unwrap().contains("busy is 16; it must be 0"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases. `measure`
 //! runs one, by a program in C (`guests/c/units.c`) or in this process. `read` reads the answer off the samples.
 //!
-//! The loop of source 003's signal handler stored the result of a comparison in place of the process id (notes N-09).
-//! So its claims are decided from `fork`, which waits for each child, as the source waits for its threads.
+//! The claims of source 003 are decided from its own way, `fork-sigchld-wait`. The loop of its signal handler stored
+//! the result of a comparison in place of the process id (notes N-09), which changes what it prints and not what it
+//! does.
 
 mod grid;
 mod measure;
@@ -41,9 +42,10 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A sample is one cold run after a warm-up of 50 units. Cells that are compared make as many units.",
         "C libraries differ: the program uses that of the machine on which this laboratory was built and is run.",
     ],
-    source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler, whose loop was wrong and which could end \
-                     before all were reaped, and 100,000 threads joined one by one. Here fork waits for each child as the \
-                     threads are waited for; fork-sigchld is the source's way put right. Source 004 measured pthread_create \
+    source: "Source 003 made 100,000 processes reaped in a SIGCHLD handler that waits until none is left, and ended \
+                     without waiting, which is fork-sigchld-wait here, with the time of the whole program; and 100,000 threads \
+                     joined one by one. Here fork waits for each child as the threads are waited for; fork-sigchld is the \
+                     source's way put right. Source 004 measured pthread_create \
                      and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
     calls: &[],
     plan: grid::plan,
