@@ -138,26 +138,35 @@ impl Activity {
             }
         }
         all.at_ns = monotonic_ns();
-        if all.thread_count > MOST_UNITS as u64 {
-            all.threads.clear();
-            all.lack(format!(
-                "there are {} threads: their CPU time and switches are not read one by one",
-                all.thread_count
-            ));
-        }
+        all.leave_out_too_many();
         all.tcp = or_lack(tcp_sockets(&Source::new(Path::new("/")), pid), &mut all.lacks);
         all.network = or_lack(traffic(&root), &mut all.lacks);
         Ok(all)
     }
 
-    fn add(&mut self, process: &Process, stat: &Stat) {
+    /// Counts a process and its threads. Whether they may be looked at one by one: there are not too many so far.
+    fn count(&mut self, stat: &Stat) -> bool {
         self.processes += 1;
         self.thread_count += u64::try_from(stat.num_threads).unwrap_or(1);
-        let ticks =
-            stat.utime + stat.stime + stat.cutime.max(0).unsigned_abs() + stat.cstime.max(0).unsigned_abs();
-        self.cpu += ticks_of(ticks);
-        self.rss_kib += stat.rss * (rustix::param::page_size() as u64 / 1024);
-        if self.processes > MOST_UNITS || self.thread_count > MOST_UNITS as u64 {
+        let of_children = stat.cutime.max(0).unsigned_abs() + stat.cstime.max(0).unsigned_abs();
+        self.cpu += own_cpu(stat) + ticks_of(of_children);
+        self.rss_kib += kib_of(stat.rss);
+        self.processes <= MOST_UNITS && self.thread_count <= MOST_UNITS as u64
+    }
+
+    /// Threads, where they are more than are looked at one by one.
+    fn leave_out_too_many(&mut self) {
+        if self.thread_count > MOST_UNITS as u64 {
+            self.threads.clear();
+            self.lacks.push(format!(
+                "there are {} threads: their CPU time and switches are not read one by one",
+                self.thread_count
+            ));
+        }
+    }
+
+    fn add(&mut self, process: &Process, stat: &Stat) {
+        if !self.count(stat) {
             self.pss_kib = None;
             self.descriptors = None;
             return;
@@ -177,10 +186,6 @@ impl Activity {
         self.threads
             .extend(tasks.filter_map(|task| ThreadActivity::of(&task.ok()?)));
     }
-
-    fn lack(&mut self, what: String) {
-        self.lacks.push(what);
-    }
 }
 
 impl ThreadActivity {
@@ -196,10 +201,7 @@ impl ThreadActivity {
                 Duration::from_nanos(stat.sum_exec_runtime),
                 Some(Duration::from_nanos(stat.run_delay)),
             ),
-            Err(_) => {
-                let stat = task.stat().ok()?;
-                (ticks_of(stat.utime + stat.stime), None)
-            }
+            Err(_) => (own_cpu(&task.stat().ok()?), None),
         };
         Some(Self {
             pid: task.pid,
@@ -214,6 +216,15 @@ impl ThreadActivity {
 
 fn or_lack<T>(fact: Fact<T>, lacks: &mut Vec<String>) -> Option<T> {
     fact.map_err(|lack| lacks.push(lack)).ok()
+}
+
+/// CPU time of a process or thread itself.
+fn own_cpu(stat: &Stat) -> Duration {
+    ticks_of(stat.utime + stat.stime)
+}
+
+fn kib_of(pages: u64) -> u64 {
+    pages * rustix::param::page_size() as u64 / 1024
 }
 
 fn ticks_of(ticks: u64) -> Duration {
@@ -243,7 +254,7 @@ fn parse_tcp_sockets(text: &str) -> Option<TcpSockets> {
     Some(TcpSockets {
         in_use: value("inuse")?,
         time_wait: value("tw")?,
-        memory_kib: value("mem")? * (rustix::param::page_size() as u64 / 1024),
+        memory_kib: kib_of(value("mem")?),
     })
 }
 
@@ -357,11 +368,72 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_ends_while_it_is_looked_at_is_gone() {
+        let of = |errno| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            ActivityError::of(7, ProcError::Io(error, None))
+        };
+        assert_eq!(of(libc::ESRCH), ActivityError::Gone(7));
+        assert!(matches!(of(libc::EIO), ActivityError::Unreadable(7, _)));
+    }
+
+    /// A process of so many threads, which used ticks in user space, in the kernel, and in the same of its children.
+    fn stat(num_threads: usize, [user, system, of_children, in_kernel]: [u64; 4]) -> Stat {
+        let text = format!(
+            "7 (name) S 1 7 7 0 -1 0 0 0 0 0 {user} {system} {of_children} {in_kernel} 20 0 {num_threads} 0 5 0 1024 \
+             0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
+        );
+        procfs::FromRead::from_read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn ticks_and_pages_of_a_process_are_added_up() {
+        let second = rustix::param::clock_ticks_per_second();
+        let mut all = Activity::default();
+        for _ in 0..2 {
+            assert!(all.count(&stat(3, [second, 2 * second, 4 * second, 8 * second])));
+        }
+        assert_eq!((all.processes, all.thread_count), (2, 6));
+        assert_eq!(all.cpu, Duration::from_secs(2 * 15));
+        assert_eq!(all.rss_kib, 2 * 1024 * rustix::param::page_size() as u64 / 1024);
+        assert_eq!(
+            own_cpu(&stat(1, [second, 2 * second, 0, 0])),
+            Duration::from_secs(3)
+        );
+    }
+
+    #[test]
+    fn up_to_256_processes_and_threads_are_looked_at_one_by_one() {
+        let looked_at = |processes, threads| {
+            let mut all = Activity::default();
+            (0..processes).map(|_| all.count(&stat(threads, [0; 4]))).last()
+        };
+        assert_eq!(
+            [256, 257].map(|threads| looked_at(1, threads)),
+            [Some(true), Some(false)]
+        );
+        assert_eq!(
+            [256, 257].map(|processes| looked_at(processes, 0)),
+            [Some(true), Some(false)]
+        );
+        let left = |thread_count| {
+            let mut all = Activity {
+                thread_count,
+                threads: vec![ThreadActivity::default()],
+                ..Activity::default()
+            };
+            all.leave_out_too_many();
+            (all.threads.len(), all.lacks.len())
+        };
+        assert_eq!([256, 257].map(left), [(1, 0), (0, 1)]);
+    }
+
+    #[test]
     fn a_line_of_sockets_is_read_by_its_names() {
         let text = "sockets: used 9\nTCP: inuse 5 orphan 0 tw 7 alloc 6 mem 2\nUDP: inuse 1 mem 0\n";
         let sockets = parse_tcp_sockets(text).unwrap();
         assert_eq!((sockets.in_use, sockets.time_wait), (5, 7));
-        assert!(sockets.memory_kib >= 8);
+        assert_eq!(sockets.memory_kib, 2 * rustix::param::page_size() as u64 / 1024);
         assert_eq!(parse_tcp_sockets("TCP: inuse 5 orphan 0\n"), None);
         assert_eq!(parse_tcp_sockets("UDP: inuse 5\n"), None);
     }

@@ -17,6 +17,10 @@ use std::time::Duration;
 const RUN_NS: f64 = 200_000.0;
 /// How many runs the minimum is taken of: 30 × 200 µs = 6 ms.
 const RUNS: usize = 30;
+/// The first run has so many iterations, and no run that looks for their number has more than so many: a clock that
+/// stands still would never have enough.
+const FEWEST_ITERATIONS: u64 = 1_000;
+const MOST_ITERATIONS: u64 = FEWEST_ITERATIONS << 30;
 /// A burn at least this long looks at the clock on its way; in a shorter one the looks would weigh too much.
 const STEERED_FROM: Duration = Duration::from_micros(100);
 
@@ -38,15 +42,19 @@ impl Burner {
     /// Finds the rate of the calling thread's CPU: the minimum of many short runs, about 7 ms of CPU time.
     pub fn calibrate() -> Burner {
         let clock_ns = least_call_ns(thread_cpu_ns);
-        let run_ns = |iterations: u64| {
+        Burner::calibrated(|iterations| {
             let start = thread_cpu_ns();
             Burner::burn_units(iterations);
             (thread_cpu_ns() - start).saturating_sub(clock_ns).max(1)
-        };
+        })
+    }
+
+    /// By runs of so many iterations, and what each took.
+    fn calibrated(mut run_ns: impl FnMut(u64) -> u64) -> Burner {
         // Doubling first, because nothing is known: a debug build is several times slower.
-        let mut iterations = 1_000;
+        let mut iterations = FEWEST_ITERATIONS;
         let mut last_ns = run_ns(iterations);
-        while (last_ns as f64) < RUN_NS / 2.0 && iterations < 1 << 40 {
+        while (last_ns as f64) < RUN_NS / 2.0 && iterations < MOST_ITERATIONS {
             iterations *= 2;
             last_ns = run_ns(iterations);
         }
@@ -66,8 +74,13 @@ impl Burner {
             Burner::burn_units(iterations);
             return iterations;
         }
+        self.steered(d, thread_cpu_ns, Burner::burn_units)
+    }
+
+    /// Does work until this clock has moved by `d`, and returns the iterations done.
+    fn steered(&self, d: Duration, cpu_ns: impl Fn() -> u64, work: impl Fn(u64)) -> u64 {
         let wanted_ns = d.as_nanos() as f64;
-        let start = thread_cpu_ns();
+        let start = cpu_ns();
         let (mut done, mut used_ns, mut rate) = (0_u64, 0.0, self.ns_per_iteration);
         while wanted_ns - used_ns > wanted_ns / 500.0 {
             let left_ns = wanted_ns - used_ns;
@@ -79,9 +92,9 @@ impl Burner {
                 left_ns
             };
             let step = ((step_ns / rate) as u64).max(1);
-            Burner::burn_units(step);
+            work(step);
             done += step;
-            let now_ns = (thread_cpu_ns() - start) as f64;
+            let now_ns = (cpu_ns() - start) as f64;
             rate = ((now_ns - used_ns) / step as f64).max(self.ns_per_iteration / 4.0);
             used_ns = now_ns;
         }
@@ -133,6 +146,7 @@ fn chain(mut state: u64, iterations: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
 
     #[test]
     fn eight_times_the_iterations_take_eight_times_the_cpu_time() {
@@ -169,5 +183,97 @@ mod tests {
         assert_eq!(burner.burn(Duration::ZERO), 0);
         assert_eq!(burner.error(Duration::ZERO), 0.0);
         assert_eq!(burner.iterations(Duration::from_nanos(15)), 10);
+        assert_eq!(burner.ns_per_iteration(), 1.5);
+    }
+
+    #[test]
+    fn the_rate_is_the_least_of_thirty_runs_of_the_same_length() {
+        // Runs that take so many nanoseconds an iteration, the last of them half as many.
+        let calibrated = |ns: u64| {
+            let mut runs = Vec::new();
+            let burner = Burner::calibrated(|iterations| {
+                runs.push(iterations);
+                let last =
+                    runs.len() > RUNS && runs[runs.len() - RUNS..].iter().all(|run| *run == iterations);
+                iterations * ns / if last { 2 } else { 1 }
+            });
+            (runs, burner.ns_per_iteration)
+        };
+        let (runs, rate) = calibrated(10);
+        let doubled = [1_000, 2_000, 4_000, 8_000, 16_000];
+        assert_eq!(runs, [&doubled[..], &[20_000; RUNS]].concat());
+        assert_eq!(rate, 5.0);
+        // Half of the length is long enough to tell it.
+        let (runs, rate) = calibrated(100);
+        assert_eq!(runs, [&[1_000][..], &[2_000; RUNS]].concat());
+        assert_eq!(rate, 50.0);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_is_not_looked_at_without_end() {
+        let mut runs = Vec::new();
+        Burner::calibrated(|iterations| {
+            runs.push(iterations);
+            1
+        });
+        let doubled = (0..=30).map(|doublings| 1_000 << doublings);
+        assert!(runs[..runs.len() - RUNS].iter().copied().eq(doubled), "{runs:?}");
+    }
+
+    #[test]
+    fn a_burn_corrects_itself_on_its_way() {
+        // The steps of a burn of 100 µs at one nanosecond an iteration, where they take so many thousandths of one,
+        // one after the other, and the last for ever.
+        let steps = |thousandths: &[u64]| {
+            let (now, steps) = (Cell::new(7), RefCell::new(Vec::new()));
+            let burner = Burner {
+                ns_per_iteration: 1.0,
+            };
+            let work = |step| {
+                let mut steps = steps.borrow_mut();
+                let takes = thousandths.get(steps.len()).or(thousandths.last()).unwrap();
+                now.set(now.get() + step * takes / 1_000);
+                steps.push(step);
+            };
+            let done = burner.steered(Duration::from_micros(100), || now.get(), work);
+            assert_eq!(done, steps.borrow().iter().sum::<u64>());
+            steps.into_inner()
+        };
+        // Half of what is left each time, and the last hundredth at once.
+        assert_eq!(
+            steps(&[1_000]),
+            [50_000, 25_000, 12_500, 6_250, 3_125, 1_562, 781, 782]
+        );
+        // Just a hundredth is left, at the rate found; and just as much as may be.
+        assert_eq!(steps(&[1_980]), [50_000, 505]);
+        assert_eq!(steps(&[1_996]), [50_000]);
+        // Where it goes on at half of the speed, half of what is left takes all of it.
+        assert_eq!(steps(&[1_000, 2_000]), [50_000, 25_000]);
+        // A clock that does not move makes the next step four times as long, and no longer.
+        assert_eq!(steps(&[0, 1_000]), [50_000, 200_000]);
+    }
+
+    #[test]
+    fn a_short_burn_is_not_steered() {
+        // A rate so slow that steering would find it wrong.
+        let burner = Burner {
+            ns_per_iteration: 1_000.0,
+        };
+        assert_eq!(burner.burn(STEERED_FROM - Duration::from_nanos(1)), 100);
+        assert!(burner.burn(STEERED_FROM) > 100);
+    }
+
+    #[test]
+    fn an_error_is_what_was_used_beyond_what_was_asked() {
+        let burner = Burner::calibrate();
+        let asked = Duration::from_millis(2);
+        burner.burn(asked);
+        let before = thread_cpu_ns();
+        let used = (1.0 + burner.error(asked)) * asked.as_nanos() as f64;
+        let whole = (thread_cpu_ns() - before) as f64;
+        assert!(
+            0.99 * asked.as_nanos() as f64 <= used && used <= whole,
+            "{used} of {whole}"
+        );
     }
 }

@@ -31,6 +31,7 @@ pub struct Meter {
     stat: File,
     pressure: Option<File>,
     throttle: ThrottleFiles,
+    machine: Source,
     kernel_threads: KernelThreads,
     buffer: Vec<u8>,
 }
@@ -43,14 +44,16 @@ impl Meter {
     /// [`MachineError::Read`] without `/proc/stat`. Pressure and throttling may be missing.
     pub fn new() -> Result<Meter, MachineError> {
         let stat = File::open("/proc/stat").map_err(|source| read_error("/proc/stat", source))?;
+        let machine = Source::new(Path::new("/"));
         let mut meter = Meter {
             stat,
             pressure: File::open("/proc/pressure/cpu").ok(),
-            throttle: ThrottleFiles::open(&Source::new(Path::new("/"))),
+            throttle: ThrottleFiles::open(&machine),
+            machine,
             kernel_threads: KernelThreads::default(),
             buffer: Vec::new(),
         };
-        meter.kernel_threads.update();
+        meter.kernel_threads.update(&meter.machine);
         Ok(meter)
     }
 
@@ -61,7 +64,7 @@ impl Meter {
     /// [`MachineError::Read`] or [`MachineError::Malformed`] if `/proc/stat` fails.
     pub fn read(&mut self) -> Result<Reading, MachineError> {
         // The dear part first, so that the counters that are compared stand close together.
-        self.kernel_threads.update();
+        self.kernel_threads.update(&self.machine);
         let throttled = self.throttle.read(&mut self.buffer);
         let stat = read_whole(&self.stat, &mut self.buffer).map_err(|e| read_error("/proc/stat", e))?;
         let (cpus, created) = (parse_proc_stat(&stat), parse_created(&stat));
@@ -121,8 +124,8 @@ struct KernelThreads {
 impl KernelThreads {
     /// Adds what each thread used since the last update. A thread that appeared meanwhile counts whole; of one
     /// that ended, the last part is lost.
-    fn update(&mut self) {
-        let Ok(entries) = std::fs::read_dir("/proc") else {
+    fn update(&mut self, machine: &Source) {
+        let Ok(entries) = std::fs::read_dir(machine.path("/proc")) else {
             return;
         };
         let pids: Vec<i32> = entries
@@ -136,11 +139,11 @@ impl KernelThreads {
                 continue;
             }
             let before = self.last.get(&pid).copied();
-            if before.is_none() && !is_kernel_thread(pid) {
+            if before.is_none() && !is_kernel_thread(machine, pid) {
                 programs.insert(pid);
                 continue;
             }
-            let Some(now) = cpu_of_kernel_thread(pid) else {
+            let Some(now) = cpu_of_kernel_thread(machine, pid) else {
                 continue;
             };
             if self.started {
@@ -154,29 +157,28 @@ impl KernelThreads {
     }
 }
 
-fn is_kernel_thread(pid: i32) -> bool {
+fn is_kernel_thread(machine: &Source, pid: i32) -> bool {
     /// A kernel thread, in the flags of `/proc/…/stat`.
     const PF_KTHREAD: u64 = 0x0020_0000;
-    stat_field(pid, 6).is_some_and(|flags| flags & PF_KTHREAD != 0)
+    stat_field(machine, pid, 6).is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 
 /// Nanoseconds from `schedstat` where the kernel has it, else ticks from `stat`.
-fn cpu_of_kernel_thread(pid: i32) -> Option<Duration> {
-    if let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/schedstat")) {
+fn cpu_of_kernel_thread(machine: &Source, pid: i32) -> Option<Duration> {
+    if let Ok(text) = machine.text(&format!("/proc/{pid}/schedstat")) {
         return Some(Duration::from_nanos(
             text.split_ascii_whitespace().next()?.parse().ok()?,
         ));
     }
-    let ticks = stat_field(pid, 11)? + stat_field(pid, 12)?;
+    let ticks = stat_field(machine, pid, 11)? + stat_field(machine, pid, 12)?;
     Some(Duration::from_secs_f64(
         ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
     ))
 }
 
 /// A field of `/proc/…/stat`, counted from the first after the name in parentheses.
-fn stat_field(pid: i32, index: usize) -> Option<u64> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+fn stat_field(machine: &Source, pid: i32, index: usize) -> Option<u64> {
+    let stat = machine.text(&format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(index)?.parse().ok()
 }
@@ -196,6 +198,71 @@ mod tests {
 
     #[test]
     fn this_process_is_no_kernel_thread() {
-        assert!(!is_kernel_thread(std::process::id() as i32));
+        assert!(!is_kernel_thread(
+            &Source::new(Path::new("/")),
+            std::process::id() as i32
+        ));
+    }
+
+    #[test]
+    fn own_time_is_that_of_this_process_and_of_its_children() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        let status = std::process::Command::new("sh").args(["-c", script]).status();
+        assert!(status.unwrap().success() && !usage_children().cpu().is_zero());
+        let own = || usage_self().cpu() + usage_children().cpu();
+        let before = own();
+        let seen = Reading::take().unwrap();
+        assert!(before <= seen.own_cpu && seen.own_cpu <= own(), "{seen:?}");
+        assert!(seen.at_ns > 0);
+    }
+
+    /// A folder like `/proc`: each process with its flags, its ticks in user space and in the kernel, and the
+    /// nanoseconds that `schedstat` tells, where there is one.
+    fn proc(processes: &[(i32, u64, [u64; 2], Option<u64>)]) -> (tempfile::TempDir, Source) {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, flags, [user, system], ns) in processes {
+            let at = root.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&at).unwrap();
+            let stat = format!("{pid} (a) name) S 2 0 0 0 -1 {flags} 0 0 0 0 {user} {system} 0 0 20 0 1\n");
+            std::fs::write(at.join("stat"), stat).unwrap();
+            if let Some(ns) = ns {
+                std::fs::write(at.join("schedstat"), format!("{ns} 5 9\n")).unwrap();
+            }
+        }
+        let source = Source::new(root.path());
+        (root, source)
+    }
+
+    #[test]
+    fn kernel_threads_count_from_the_first_look_on_and_programs_never() {
+        const KERNEL: u64 = 0x0020_8040;
+        const PROGRAM: u64 = 0x0040_0100;
+        let second = rustix::param::clock_ticks_per_second();
+        let mut threads = KernelThreads::default();
+        let looks: [(&[_], u64); 4] = [
+            // What they used before is of before.
+            (
+                &[(2, KERNEL, [0, 0], Some(700)), (9, PROGRAM, [0, 0], Some(100))],
+                0,
+            ),
+            (
+                &[(2, KERNEL, [0, 0], Some(730)), (9, PROGRAM, [0, 0], Some(200))],
+                30,
+            ),
+            // One that appears counts whole; one that ended stays counted. Without `schedstat` there are ticks.
+            (&[(3, KERNEL, [2 * second, 3 * second], None)], 5_000_000_030),
+            (
+                &[
+                    (3, KERNEL, [2 * second, 4 * second], None),
+                    (9, PROGRAM, [9, 9], None),
+                ],
+                6_000_000_030,
+            ),
+        ];
+        for (processes, expected_ns) in looks {
+            let (_root, source) = proc(processes);
+            threads.update(&source);
+            assert_eq!(threads.total, Duration::from_nanos(expected_ns));
+        }
     }
 }

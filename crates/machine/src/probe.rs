@@ -7,7 +7,7 @@
 use crate::affinity::{allowed_cpus, pin_thread};
 use crate::clock::{clock_quality, monotonic_ns};
 use crate::cpulist::CpuList;
-use crate::noise::{Reading, noise_between};
+use crate::noise::{Noise, Reading, noise_between};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -49,10 +49,8 @@ pub fn noise_probe(d: Duration) -> NoiseProbe {
         unknown.push(format!("the CPUs of this process: {error}"));
         CpuList::default()
     });
-    // A clock that is itself slow would show gaps everywhere.
-    let gap_ns = GAP_NS.max((20.0 * clock_quality().call_cost_ns) as u64);
     let before = Reading::take();
-    let watches = watch_all(&cpus, d, gap_ns);
+    let watches = watch_all(&cpus, d, gap_ns(clock_quality().call_cost_ns));
     let after = Reading::take();
     let noise = match (&before, &after) {
         (Ok(before), Ok(after)) => noise_between(before, after, None),
@@ -61,12 +59,20 @@ pub fn noise_probe(d: Duration) -> NoiseProbe {
             Default::default()
         }
     };
-    if watches.len() < cpus.len() {
-        unknown.push(format!(
-            "{} of {} CPUs could not be watched",
-            cpus.len() - watches.len(),
-            cpus.len()
-        ));
+    seen(d, cpus.len(), &watches, noise, unknown)
+}
+
+/// From which gap on a clock whose call costs so many nanoseconds shows an interruption: one that is itself slow would
+/// show them everywhere.
+fn gap_ns(call_cost_ns: f64) -> u64 {
+    GAP_NS.max((20.0 * call_cost_ns) as u64)
+}
+
+/// What was seen for `d`, of so many CPUs.
+fn seen(d: Duration, cpus: usize, watches: &[Watch], noise: Noise, mut unknown: Vec<String>) -> NoiseProbe {
+    if watches.len() < cpus {
+        let missing = cpus - watches.len();
+        unknown.push(format!("{missing} of {cpus} CPUs could not be watched"));
     }
     let watched_ns: u64 = watches.iter().map(|watch| watch.watched_ns).sum();
     let lost_ns: u64 = watches.iter().map(|watch| watch.lost_ns).sum();
@@ -152,14 +158,48 @@ mod tests {
     #[test]
     fn only_gaps_above_the_threshold_are_interruptions() {
         let mut seen = Watch::default();
-        for gap in [50, 10_000, 10_001, 2_000_000, 50] {
+        for gap in [50, 10_000, 10_001, 1_000_000, 2_000_000, 50] {
             seen.see(gap, 10_000);
         }
         assert_eq!(
             (seen.gaps, seen.long_gaps, seen.longest_gap_ns),
-            (2, 1, 2_000_000)
+            (3, 1, 2_000_000)
         );
-        assert_eq!((seen.lost_ns, seen.watched_ns), (2_010_001, 2_020_101));
+        assert_eq!((seen.lost_ns, seen.watched_ns), (3_010_001, 3_020_101));
+    }
+
+    #[test]
+    fn a_slow_clock_has_a_larger_threshold() {
+        assert_eq!([30.0, 500.0, 501.0].map(gap_ns), [10_000, 10_000, 10_020]);
+    }
+
+    #[test]
+    fn the_time_lost_is_a_share_of_what_all_cpus_were_watched_and_a_missing_cpu_is_said() {
+        let watch = |watched_ns, lost_ns| Watch {
+            watched_ns,
+            lost_ns,
+            longest_gap_ns: lost_ns,
+            gaps: 2,
+            long_gaps: 1,
+        };
+        let of = |cpus, watches: &[Watch]| seen(Duration::ZERO, cpus, watches, Noise::default(), Vec::new());
+        let two = of(2, &[watch(300, 30), watch(100, 70)]);
+        assert_eq!((two.cpus, two.lost_share, two.longest_gap_ns), (2, 0.25, 70));
+        assert_eq!((two.interruptions, two.long_interruptions), (4, 2));
+        assert_eq!(two.unknown, [""; 0]);
+        let none = of(3, &[]);
+        assert_eq!((none.cpus, none.lost_share), (0, 0.0));
+        assert_eq!(none.unknown, ["3 of 3 CPUs could not be watched"]);
+    }
+
+    #[test]
+    fn a_watch_lasts_as_long_as_asked_and_sees_all_of_it() {
+        let asked = Duration::from_millis(2);
+        let before = monotonic_ns();
+        let seen = watch(asked, u64::MAX);
+        let whole = Duration::from_nanos(monotonic_ns() - before);
+        let watched = Duration::from_nanos(seen.watched_ns);
+        assert!(asked <= watched && watched <= whole, "{watched:?} of {whole:?}");
     }
 
     #[test]

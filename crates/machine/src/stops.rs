@@ -129,6 +129,10 @@ fn overslept(took: Duration, asked: Duration, delay: Option<Duration>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+    use signal_hook::{consts::SIGCONT, low_level::raise};
+    use std::os::fd::AsFd as _;
+    use std::process::Command;
 
     #[test]
     fn a_wait_that_takes_too_long_was_stopped_unless_a_cpu_was_lacking() {
@@ -138,10 +142,43 @@ mod tests {
             !overslept(ms(4_200), Stops::STEP, Some(ms(3_950))),
             "others had the CPU"
         );
-        assert!(!overslept(ms(290), Stops::STEP, Some(ms(0))));
+        assert!(!overslept(ms(300), Stops::STEP, Some(ms(0))));
         assert!(overslept(ms(310), Stops::STEP, Some(ms(0))));
-        assert!(!overslept(ms(1_100), Stops::STEP, None));
+        assert!(!overslept(ms(1_200), Stops::STEP, None));
         assert!(overslept(ms(1_300), Stops::STEP, None));
         assert!(!overslept(ms(3), Stops::STEP, Some(ms(0))), "it ended early");
+    }
+
+    #[test]
+    fn who_was_told_to_go_on_or_whose_child_was_stopped_was_stopped() {
+        let mut sleeps = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&sleeps);
+        let child = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let mut stops = Stops::new().unwrap();
+        assert!(!stops.was_continued());
+        raise(SIGCONT).unwrap();
+        assert!(stops.was_continued() && !stops.was_continued());
+
+        let mut watch = stops.watch();
+        let (came, counts) = watch.step(child.as_fd(), Stops::STEP, || raise(SIGCONT).is_ok());
+        assert!(came && counts.is_zero() && !watch.stopped().is_zero());
+        assert!(!watch.child_was_stopped(child.as_fd()));
+        // The kernel tells of it when the child has come to stand.
+        let mut until_it_was_stopped = |signal| {
+            kill_process(pid, signal).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !watch.child_was_stopped(child.as_fd()) {
+                assert!(Instant::now() < deadline, "nothing was told of {signal:?}");
+            }
+            watch.child_was_stopped(child.as_fd())
+        };
+        assert!(until_it_was_stopped(Signal::STOP), "it still is");
+        until_it_was_stopped(Signal::CONT);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while watch.child_was_stopped(child.as_fd()) {
+            assert!(Instant::now() < deadline, "it goes on");
+        }
+        sleeps.kill().unwrap();
+        sleeps.wait().unwrap();
     }
 }

@@ -133,14 +133,45 @@ mod tests {
         };
         assert_eq!(switches(5, 7) + switches(10, 20), switches(15, 27));
         assert_eq!(switches(5, 7) - switches(1, 8), switches(4, 0));
+        assert_eq!(switches(5, 7).total(), 12);
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_the_user_and_of_the_system() {
+        let usage = Usage {
+            user: Duration::from_secs(3),
+            system: Duration::from_secs(2),
+            ..Usage::default()
+        };
+        assert_eq!(usage.cpu(), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_time_for_which_a_thread_wanted_a_cpu_is_the_kernels() {
+        let kernels = || {
+            let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+            let fields: Vec<u64> = text
+                .split_whitespace()
+                .map(|field| field.parse().unwrap())
+                .collect();
+            Some(Duration::from_nanos(fields[1]))
+        };
+        // Whoever wakes up waits for the CPU a little.
+        while kernels() == Some(Duration::ZERO) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (before, seen, after) = (kernels(), run_delay(), kernels());
+        assert!(before <= seen && seen <= after, "{before:?} {seen:?} {after:?}");
     }
 
     #[test]
     fn a_wait_is_a_voluntary_switch() {
         let before = usage_thread().switches;
+        let of_process = switches_self();
         // Several: who loses the CPU while it lies down, and comes back when its time is over, has not waited.
         (0..20).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
         assert!((usage_thread().switches - before).voluntary >= 1);
+        assert!((switches_self() - of_process).voluntary >= 1);
     }
 
     #[test]
@@ -154,8 +185,10 @@ mod tests {
     #[test]
     fn a_reaped_child_is_counted() {
         let before = usage_children();
-        assert!(std::process::Command::new("true").status().unwrap().success());
+        let mut waits = std::process::Command::new("sleep");
+        assert!(waits.arg("0.02").status().unwrap().success());
         let after = usage_children();
+        assert!((switches_children() - before.switches).voluntary >= 1);
         assert!(after.minor_faults > before.minor_faults && after.cpu() >= before.cpu());
     }
 }
