@@ -1,6 +1,9 @@
 //! The caller's side of a call: it makes workers, finishes what lies in their rings, works when that is cheaper, and
 //! otherwise sleeps. Its states are named in the head of [`pool`](super).
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -329,7 +332,7 @@ where
         let pool = self.pool;
         if self.policy.working {
             self.listening = None;
-            if self.solo_until_ns > 0 && self.clock.now_ns() >= self.solo_until_ns {
+            if self.solo_until_ns != 0 && self.clock.now_ns() >= self.solo_until_ns {
                 self.solo_until_ns = 0;
             }
         } else if mem::take(&mut self.helped) {

@@ -71,7 +71,7 @@ fn objects(objects: impl IntoIterator<Item = usize>) -> Brought {
 }
 
 /// As if somebody had pulled these, and pulls on.
-fn pulled_by_another<I: Iterator<Item = usize>>(shared: &Shared<'_, I, ()>, numbers: Numbers) {
+pub(crate) fn pulled_by_another<I: Iterator<Item = usize>, W>(shared: &Shared<'_, I, W>, numbers: Numbers) {
     let mut source = shared.source();
     shared.set_pulling(&mut source, true);
     source.next = numbers.end;
