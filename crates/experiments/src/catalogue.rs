@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(
             listed,
             rows,
-            "a claim may be added to docs/quick-claims.md and none may leave it; the rows now:\n{}",
+            "a claim may leave docs/quick-claims.md only with its conditions (docs/verdicts.md); the rows now:\n{}",
             rows.join("\n")
         );
     }

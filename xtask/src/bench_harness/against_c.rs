@@ -50,7 +50,7 @@ macro_rules! shared {
                         $count,
                         ",cpus=",
                         $cpus,
-                        ",slices=16384"
+                        ",slice_us=1.6,work_s=0.0262144"
                     ),
                     metric: "elapsed_ns",
                 },

@@ -15,32 +15,24 @@ use std::thread::{sleep, yield_now};
 
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, setpgid, waitpgid};
-use threadgauge_lab::point;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
 use threadgauge_machine::{Burner, clock, usage_self};
 
+use super::case::{Case, Mode, Unit};
 use crate::sys::counters::SharedCounters;
 use crate::sys::fork::fork;
 use crate::sys::gate::Gate;
 use crate::sys::reap::reap;
 use crate::sys::threads::with_threads;
 
-/// Steps of the burner in a slice, about 1.6 µs here. It is a number and not a time, so that every case and round does
-/// the same work.
-const STEPS_PER_SLICE: u64 = 1_250;
-
 /// How long a unit sleeps in [`Mode::Sleep`].
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// Pieces of a sample in which units sleep after each piece. One unit alone then sleeps for a quarter of a second in
-/// all.
-const SLEEPING_PIECES: u64 = 256;
-
 /// From the moment the last unit reaches the start barrier until the last unit finishes its share.
 ///
-/// Claims use this and not [`TOTAL`]. They are about switching, and at 8,192 units starting and ending takes ten times
-/// as long as the work. The source's work takes ten seconds, ours 27 ms of CPU time.
+/// Claims use this and not [`TOTAL`]. They are about switching, and at 8,192 units starting and ending takes a third of
+/// a second.
 pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
 /// From before the first unit was created to after the last one was reaped.
 pub(super) const TOTAL: Metric = metric("total_ns", "ns");
@@ -55,69 +47,17 @@ pub(super) const VOLUNTARY_SWITCHES: Metric = metric("voluntary_switches", "coun
 /// Involuntary switches: the unit stayed ready to run. Yields are among them.
 pub(super) const INVOLUNTARY_SWITCHES: Metric = metric("involuntary_switches", "count");
 /// The number of pieces of work, over all units, after which the CPU is given up.
-const PIECES: Metric = metric("pieces", "count");
+pub(super) const PIECES: Metric = metric("pieces", "count");
 /// Both kinds of switches over the pieces.
 pub(super) const SWITCHES_PER_SLICE: Metric = metric("switches_per_slice", "ratio");
-/// One slice alone on the CPU.
-const SLICE: Metric = metric("slice_ns", "ns");
+/// The work between two moments at which the CPU is given up, alone on the CPU.
+pub(super) const SLICE: Metric = metric("slice_ns", "ns");
+/// Of a matched slice: what a switch between two yielding threads on one CPU adds to the yield of one alone.
+pub(super) const MATCHED_ON: Metric = metric("matched_on_ns", "ns");
 
-words! {
-    /// What shares the work.
-    pub(super) enum Unit { Thread = "thread", Process = "process" }
-}
-
-words! {
-    /// What a unit does after a slice.
-    pub(super) enum Mode {
-        /// Yields the CPU.
-        Yield = "yield",
-        /// Continues: the control.
-        Neither = "neither",
-        /// Sleeps for 1 ms, as programs that wait for something do.
-        Sleep = "sleep",
-    }
-}
-
-point! {
-    /// One case.
-    pub(super) struct Case {
-        unit: Unit,
-        mode: Mode,
-        count: u64 = 1..,
-        cpus: u64 = 1..,
-        /// The work of all units together.
-        slices: u64 = 1..,
-    }
-}
-
-impl Case {
-    /// Reads a case that can be run.
-    pub(super) fn to_run(params: &Params) -> Result<Self, CaseError> {
-        let case = Self::read(params)?;
-        if case.slices.is_multiple_of(case.count) {
-            return Ok(case);
-        }
-        let wanted = format!("a multiple of the number of units that share it, {}", case.count);
-        Err(point::refused(params, "slices", &wanted))
-    }
-
-    /// The number of pieces of each unit's share. The CPU is given up after each piece.
-    ///
-    /// Sleeping units divide the same work into fewer, longer pieces, since 16,384 sleeps of one unit alone would add
-    /// up to 17 s. There are 256 pieces in all, or one per unit where there are more units.
-    pub(super) fn pieces_per_unit(self) -> u64 {
-        let share = self.slices / self.count;
-        match self.mode {
-            Mode::Yield | Mode::Neither => share,
-            Mode::Sleep => (SLEEPING_PIECES / self.count).clamp(1, share),
-        }
-    }
-}
-
-/// Runs the case once and leaves its figures.
-pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
-    let slice_ns = slice_ns();
-    let shared = Shared::new(case)?;
+/// Runs the case once, with slices of so many steps of `step_ns` each, and leaves its figures.
+pub(super) fn run(case: Case, slice: u64, step_ns: f64, worker: &mut Worker) -> Result<(), CaseError> {
+    let shared = Shared::new(case, slice)?;
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
     let created_ns = match case.unit {
@@ -128,12 +68,12 @@ pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
     let lap = watch.stop();
     shared.check()?;
     let finished_ns = shared.read(LAST_FINISH_NS);
-    let between_ns = (finished_ns - shared.read(STARTED_NS)).max(1) as f64;
+    let between_ns = shared.between_ns() as f64;
     // For a handicapped worker the stopwatch adds work to the whole section; this part gets its share.
     let elapsed_ns = between_ns * (lap.wall_ns as f64 / (ended_ns - begun_ns).max(1) as f64);
     let cpu_ns = shared.read(CPU_NS) as f64;
     let (voluntary, involuntary) = (shared.read(VOLUNTARY) as f64, shared.read(INVOLUNTARY) as f64);
-    let pieces = (case.pieces_per_unit() * case.count) as f64;
+    let pieces = shared.pieces() as f64;
     worker.tag("cold");
     worker.record(ELAPSED, elapsed_ns);
     worker.record(TOTAL, lap.wall_ns as f64);
@@ -144,7 +84,7 @@ pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
     worker.record(INVOLUNTARY_SWITCHES, involuntary);
     worker.record(PIECES, pieces);
     worker.record(SWITCHES_PER_SLICE, (voluntary + involuntary) / pieces);
-    worker.record(SLICE, slice_ns);
+    worker.record(SLICE, shared.piece as f64 * step_ns);
     if case.count <= case.cpus && case.mode != Mode::Sleep {
         let overlap = (cpu_ns / (elapsed_ns * case.count as f64)).min(1.0);
         worker.noise("overlap", overlap);
@@ -158,15 +98,36 @@ pub(super) fn run(case: Case, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// The length of one slice alone on the CPU, ns: the shortest of five runs, by the CPU clock.
-fn slice_ns() -> f64 {
-    const SLICES: u64 = 100;
+/// What came of units in short.
+pub(super) struct Ran {
+    /// CPU time of all units.
+    pub(super) cpu_ns: f64,
+    pub(super) pieces: f64,
+    /// Of both kinds, of all units.
+    pub(super) switches: f64,
+}
+
+/// Runs the threads of a case whose slice is known, and records nothing.
+pub(super) fn of_threads(case: Case) -> Result<Ran, CaseError> {
+    let shared = Shared::new(case, case.slice_us.steps().unwrap_or(1))?;
+    run_threads(&shared)?;
+    shared.check()?;
+    Ok(Ran {
+        cpu_ns: shared.read(CPU_NS) as f64,
+        pieces: shared.pieces() as f64,
+        switches: (shared.read(VOLUNTARY) + shared.read(INVOLUNTARY)) as f64,
+    })
+}
+
+/// What a step takes alone on the CPU, ns: the least of five runs, by the CPU clock.
+pub(super) fn step_ns() -> f64 {
+    const STEPS: u64 = 125_000;
     let run = |_| {
         let before = clock::process_cpu_ns();
-        Burner::burn_units(SLICES * STEPS_PER_SLICE);
+        Burner::burn_units(STEPS);
         clock::process_cpu_ns() - before
     };
-    (0..5).map(run).min().unwrap_or(0) as f64 / SLICES as f64
+    (0..5).map(run).min().unwrap_or(0) as f64 / STEPS as f64
 }
 
 /// Creates the threads and waits for their end; returns when the last had been created.
@@ -262,16 +223,20 @@ const INVOLUNTARY: usize = 22;
 /// What all units of a case share: the gates and the start barrier between them, and the sums.
 struct Shared {
     case: Case,
+    /// Steps between two moments at which a unit gives up the CPU.
+    piece: u64,
     start: Gate,
     exit: Gate,
     cells: SharedCounters<CELLS>,
 }
 
 impl Shared {
-    fn new(case: Case) -> Result<Self, CaseError> {
+    /// For a case whose slices have so many steps.
+    fn new(case: Case, slice: u64) -> Result<Self, CaseError> {
         let failed = |e| CaseError::failed("mapping the memory that the units share", e);
         Ok(Self {
             case,
+            piece: case.piece(slice),
             start: Gate::closed().map_err(failed)?,
             exit: Gate::closed().map_err(failed)?,
             cells: SharedCounters::new().map_err(failed)?,
@@ -284,6 +249,16 @@ impl Shared {
 
     fn read(&self, at: usize) -> u64 {
         self.cell(at).load(Relaxed)
+    }
+
+    /// From the start to the last finish; at least 1.
+    fn between_ns(&self) -> u64 {
+        (self.read(LAST_FINISH_NS) - self.read(STARTED_NS)).max(1)
+    }
+
+    /// Of all units.
+    fn pieces(&self) -> u64 {
+        self.case.count * self.case.share().div_ceil(self.piece)
     }
 
     /// What a unit does, from its creation to its end.
@@ -323,19 +298,22 @@ impl Shared {
 
     /// Does this unit's share; returns the steps done.
     fn work(&self) -> u64 {
-        let pieces = self.case.pieces_per_unit();
-        let steps = self.case.slices / self.case.count / pieces * STEPS_PER_SLICE;
-        for piece in 1..=pieces {
+        let share = self.case.share();
+        let mut left = share;
+        while left > 0 {
+            // The last piece is what is left.
+            let steps = left.min(self.piece);
             Burner::burn_units(steps);
+            left -= steps;
             match self.case.mode {
                 // The end of a unit gives up the CPU anyway. With two slices each, one more yield would mean half as
                 // many switches again.
-                Mode::Yield if piece < pieces => yield_now(),
+                Mode::Yield if left > 0 => yield_now(),
                 Mode::Yield | Mode::Neither => {}
                 Mode::Sleep => sleep(SLEEP),
             }
         }
-        steps * pieces
+        share
     }
 
     /// Records the unit's figures; the last unit opens the exit gate.
@@ -372,7 +350,7 @@ impl Shared {
     /// Checks that all of the work was done exactly once.
     fn check(&self) -> Result<(), CaseError> {
         let (done, finished) = (self.read(STEPS), self.read(FINISHED));
-        let wanted = self.case.slices * STEPS_PER_SLICE;
+        let wanted = self.case.share() * self.case.count;
         if (done, finished) == (wanted, self.case.count) {
             return Ok(());
         }
@@ -385,6 +363,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::{Slice, Work};
     use super::*;
     use threadgauge_lab::worker::Order;
     use threadgauge_results::Sample;
@@ -398,7 +377,7 @@ mod tests {
             handicap_percent,
             launched_ns: 0,
         });
-        run(case, &mut worker).unwrap();
+        run(case, case.slice_us.steps().unwrap(), step_ns(), &mut worker).unwrap();
         worker.finish(Ok(()))
     }
 
@@ -412,7 +391,8 @@ mod tests {
             mode,
             count,
             cpus: 1,
-            slices: 256,
+            slice_us: Slice::SHORT,
+            work_s: Work::ms(1),
         }
     }
 
@@ -436,22 +416,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_cannot_be_run_is_refused_in_words() {
-        let refused = |case: Case| Case::to_run(&case.params()).unwrap_err().to_string();
-        let case = case(Unit::Thread, Mode::Yield, 64);
-        let slices = 1000;
-        assert_eq!(
-            refused(Case { slices, ..case }),
-            "the parameter slices is 1000; it must be a multiple of the number of units that share it, 64"
-        );
-        let count = 0;
-        assert_eq!(
-            refused(Case { count, ..case }),
-            "the parameter count is 0; it must be a number from 1 on"
-        );
-    }
-
     // These tests assert figures of processes only: a thread reads those of the whole process, in which other tests
     // run.
 
@@ -468,7 +432,7 @@ mod tests {
 
     #[test]
     fn where_a_unit_was_refused_the_others_return_without_working() {
-        let shared = Shared::new(case(Unit::Thread, Mode::Yield, 4)).unwrap();
+        let shared = Shared::new(case(Unit::Thread, Mode::Yield, 4), 1_250).unwrap();
         shared.cell(CANCELLED).store(1, Relaxed);
         assert!(run_threads(&shared).is_ok());
         assert_eq!(shared.read(FINISHED), 0);
