@@ -201,6 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn sessions_that_reach_each_other_need_one_memory_and_more_than_one_at_once() {
+        for (design, accepts) in [
+            (Design::Reactor, Ok(())),
+            (Design::ThreadPerConnection, Ok(())),
+            (Design::Iterative, Err("serves one connection after the other")),
+            (
+                Design::ProcessPerConnection,
+                Err("keeps them in separate address spaces"),
+            ),
+            (
+                Design::PreforkedMutex,
+                Err("keeps them in separate address spaces"),
+            ),
+        ] {
+            assert_eq!(design.accepts_shared(), accepts, "{}", design.name());
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_told_the_known_ones() {
         let error = "iteratve".parse::<Design>().expect_err("unknown").to_string();
         assert!(

@@ -284,6 +284,11 @@ mod tests {
         assert_eq!(Sends::ALL.map(Sends::name), ["call", "io_uring"]);
         assert_eq!(Overflow::ALL.map(Overflow::name), ["wait", "drop"]);
         assert_eq!(WhenFull::ALL.map(WhenFull::name), ["wait", "oldest-goes"]);
+        assert_eq!(
+            Placement::ALL.map(Placement::name),
+            ["by-handle", "least-loaded", "by-group", "adaptive"]
+        );
+        assert_eq!("by-group".parse::<Placement>().unwrap(), Placement::ByGroup);
         assert_eq!("io_uring".parse::<Sends>().unwrap(), Sends::IoUring);
         assert_eq!("drop".parse::<Overflow>().unwrap(), Overflow::Drop);
         assert!("xyzzy".parse::<Sends>().is_err() && "".parse::<Overflow>().is_err());

@@ -363,6 +363,27 @@ mod tests {
     }
 
     #[test]
+    fn there_are_1_to_200_units_of_a_design() {
+        let server = |design| Server::new(Echo).design(design);
+        let workers = |count| server(Design::PreforkedMutex).workers(count..=count);
+        let readers = |count| server(Design::ReactorPool).readers(count);
+        let writers = |count| server(Design::ReactorPool).writers(count);
+        let is_possible = |server: Server<Echo>| server.bind("127.0.0.1:0").is_ok();
+        assert_eq!(
+            [0, 1, 200, 201].map(workers).map(is_possible),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            [0, 1, 100, 101].map(readers).map(is_possible),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            [0, 1, 100, 101].map(writers).map(is_possible),
+            [false, true, true, false]
+        );
+    }
+
+    #[test]
     fn what_cannot_be_looked_up_is_named() {
         for address in ["127.0.0.1", "a name without end:7000"] {
             let error = Server::new(Echo).bind(address).expect_err("no address");

@@ -356,6 +356,21 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "cut at [0, 1, 2] and whole differ for \"ab\"")]
+    fn a_fuzzer_says_where_it_is_cut() {
+        // Sixteen cuts are none, and seventeen one.
+        split_as_told(|| Broken, b"", &[17, 1, b'a', b'b']);
+    }
+
+    #[test]
+    fn who_has_no_more_to_do_says_so_after_a_turn() {
+        let mut server = Rehearsal::new(Broken);
+        let client = server.connect();
+        assert!(!server.receive_for_a_turn(client, b"ab"));
+        assert_eq!(server.take_output(client), b".");
+    }
+
+    #[test]
     fn an_alarm_goes_off_once_and_a_stop_ends_all() {
         let mut server = Rehearsal::new(Broken);
         let client = server.connect();

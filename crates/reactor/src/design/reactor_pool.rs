@@ -69,6 +69,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_it_is_made_of_is_said() {
+        let made_of = |readers, writers| {
+            made_of(&Options {
+                readers: Some(readers),
+                writers: Some(writers),
+                ..Options::default()
+            })
+        };
+        assert_eq!(made_of(1, 1).as_deref(), Some("1 reader and 1 writer"));
+        assert_eq!(made_of(2, 5).as_deref(), Some("2 readers and 5 writers"));
+    }
+
+    #[test]
     fn what_is_not_given_is_the_rest() {
         let cpus = NonZeroUsize::new(4).expect("not zero");
         for (readers, writers, expected) in [

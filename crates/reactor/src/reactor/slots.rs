@@ -134,15 +134,19 @@ mod tests {
     fn there_are_no_more_than_there_may_be() {
         let slots = Slots::new(2);
         let first = slots.take(0).expect("free");
+        assert!(!slots.are_out());
         let second = slots.take(1).expect("free");
+        assert!(slots.are_out());
         assert_ne!(first.slot, second.slot);
         assert_eq!((slots.take(1), slots.take(1), slots.take(2)), (None, None, None));
         let released = slots.release(first.slot);
         assert_eq!((released.waiting, released.was_last), (vec![1, 2], false));
+        assert!(!slots.are_out());
         let third = slots.take(1).expect("came back");
         assert_eq!((third.slot, third.generation), (first.slot, first.generation + 1));
+        assert!(slots.are_out() && !slots.stop());
+        assert!(!slots.are_out(), "there are no more");
         assert!(slots.release(second.slot).waiting.is_empty());
-        assert!(!slots.stop());
         assert_eq!(slots.take(0), None, "stopped");
         assert!(slots.release(third.slot).was_last);
     }

@@ -191,6 +191,24 @@ mod tests {
     }
 
     #[test]
+    fn each_text_has_its_place() {
+        let mut info = ClientInfo::default();
+        let json =
+            br#"{"name":"n","lang":"l","version":"v","user":"u","pass":"p","auth_token":"t","account":"a"}"#;
+        assert!(read(json, &mut info).is_ok());
+        let texts = [
+            &info.name,
+            &info.lang,
+            &info.version,
+            &info.user,
+            &info.password.0,
+            &info.token.0,
+            &info.account,
+        ];
+        assert_eq!(texts, ["n", "l", "v", "u", "p", "t", "a"]);
+    }
+
+    #[test]
     fn what_is_no_text_is_replaced() {
         for (json, expected) in [
             (&b"\"a\""[..], Some("a")),

@@ -58,12 +58,15 @@ mod tests {
     fn wildcards_are_whole_tokens() {
         for literal in ["a", "a.b", "a*", "a.b>", "*a.>b", "**", ">>", "$x.\u{e4}"] {
             assert_eq!(kind(literal.as_bytes()), Some(Kind::Literal), "{literal}");
+            assert!(is_literal(literal.as_bytes()), "{literal}");
         }
         for wildcard in ["*", ">", "a.*", "*.b", "a.>", "*.*.>"] {
             assert_eq!(kind(wildcard.as_bytes()), Some(Kind::Wildcard), "{wildcard}");
+            assert!(!is_literal(wildcard.as_bytes()), "{wildcard}");
         }
         for invalid in ["", ".", "a.", ".a", "a..b", ">.a", "a.>.b", ">.>", "a.>."] {
             assert_eq!(kind(invalid.as_bytes()), None, "{invalid}");
+            assert!(!is_literal(invalid.as_bytes()), "{invalid}");
         }
     }
 }

@@ -433,6 +433,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_published_mostly_is_read_by_a_shortcut_and_nothing_else_is() {
+        let (read, length) = plain_publish(b"PUB a.b 2\r\nhi\r\nPING\r\n", LIMITS).expect("whole");
+        assert_eq!((read.as_sent, length), (Some(&b"2\r\nhi\r\n"[..]), 15));
+        assert_eq!(
+            (read.subject, read.size, read.body),
+            (&b"a.b"[..], &b"2"[..], &b"hi\r\n"[..])
+        );
+        for other in [
+            "PUB  2\r\nhi\r\n",
+            "PUB a 2\r\nhi\r",
+            "PUB a 2\r\nhi!\r\n",
+            "PUB a r 2\r\nhi\r\n",
+            "PUB a  2\r\nhi\r\n",
+            "PUB a \r\n\r\n",
+            "pub a 2\r\nhi\r\n",
+        ] {
+            assert_eq!(plain_publish(other.as_bytes(), LIMITS), None, "{other:?}");
+        }
+    }
+
+    #[test]
     fn operations_are_read_in_any_case_and_with_any_blanks() {
         for text in ["PUB a 2\r\nhi\r\n", "pub  a \t2 \nhi\r\n", "pUb\ta 2\r\nhi\r\n"] {
             assert_eq!(
