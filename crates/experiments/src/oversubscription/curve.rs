@@ -90,9 +90,10 @@ impl Line {
                 (ratio[0] - 1.0).max(LEAST_OVERHEAD) / lost
             })
         };
-        let (_, longest) = self.points.last()?;
-        // No further than was measured.
-        view.value(&below(longest)).filter(|ratio| *ratio < 1.0)?;
+        // Between lengths that were measured: at the shortest they cost more, at the longest less.
+        let [shortest, longest] =
+            [self.points.first()?, self.points.last()?].map(|(_, case)| view.value(&below(case)));
+        (shortest? >= 1.0 && longest? < 1.0).then_some(())?;
         let points = self.points.iter().map(|(ns, case)| (*ns, below(case)));
         Some(Statistic::crossing(points, Between::Interpolated))
     }
