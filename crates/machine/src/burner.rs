@@ -156,7 +156,10 @@ mod tests {
             Burner::burn_units(iterations);
             thread_cpu_ns() - start
         };
-        let n = Burner::calibrate().iterations(Duration::from_micros(100));
+        // What a thread has used before is no part of a run.
+        Burner::burn_units(5_000_000);
+        let asked = Duration::from_micros(100);
+        let n = Burner::calibrate().iterations(asked);
         // Interleaved, and the least of many, so that what disturbs one disturbs the other.
         let (mut once, mut eight) = (u64::MAX, u64::MAX);
         for _ in 0..100 {
@@ -166,6 +169,8 @@ mod tests {
         let ratio = eight as f64 / once as f64;
         // Wide, because a core that others share changes its rate by up to two within a millisecond.
         assert!((4.0..16.0).contains(&ratio), "ratio {ratio}");
+        let of_asked = once as f64 / asked.as_nanos() as f64;
+        assert!((0.25..4.0).contains(&of_asked), "{of_asked} of {asked:?}");
     }
 
     #[test]
