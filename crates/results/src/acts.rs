@@ -67,3 +67,31 @@ impl Act {
         Self::ALL.into_iter().find(|act| what.starts_with(act.words()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_paid_for_begins_with_its_act_which_one_experiment_asks_for() {
+        for (what, experiment) in [
+            ("make and end, one at a time", Some("create")),
+            ("switch", Some("ring")),
+            ("wake, other CPU", Some("wake")),
+            ("hand over 64 bytes, one CPU", Some("handover")),
+            ("keep idle", Some("footprint")),
+            ("lose one of 8", Some("crash")),
+            ("gain of a second CPU", None),
+            ("a switch", None),
+        ] {
+            assert_eq!(Act::of(what).map(Act::experiment), experiment, "{what}");
+        }
+    }
+
+    #[test]
+    fn each_act_is_the_one_of_its_own_words() {
+        for act in Act::ALL {
+            assert_eq!(Act::of(act.words()), Some(act));
+        }
+    }
+}

@@ -80,3 +80,33 @@ impl fmt::Display for Lack {
         f.write_str(&self.says)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_machine_has_not_is_beyond_it() {
+        for (need, verdict, is_beyond) in [
+            (Need::Cpus, Verdict::NotTestable, true),
+            (Need::Program, Verdict::NotTestable, true),
+            (Need::System, Verdict::NotTestable, true),
+            (Need::Memory, Verdict::NotMeasured, false),
+            (Need::Profile, Verdict::NotMeasured, false),
+            (Need::Figures, Verdict::Inconclusive, false),
+        ] {
+            assert_eq!(
+                (need.verdict(), need.is_beyond_this_machine()),
+                (verdict, is_beyond)
+            );
+        }
+    }
+
+    #[test]
+    fn a_lack_is_shown_by_its_sentence() {
+        let [cpus, memory] = [Lack::cpus(4, 2), Lack::memory(512, 100)];
+        assert_eq!((cpus.of, memory.of), (Need::Cpus, Need::Memory));
+        assert_eq!(cpus.to_string(), "needs 4 CPUs, this run has 2");
+        assert_eq!(memory.to_string(), "needs 512 MiB of free memory, 100 are free");
+    }
+}

@@ -567,3 +567,15 @@ pub struct Table {
     /// Cells as text; empty where there is nothing.
     pub rows: Vec<Vec<String>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ranking_is_said_to_be_told_apart_as_it_was() {
+        use Separation::{Joint, Nothing, Pairs};
+        let said = [Pairs, Joint, Nothing].map(Separated::from);
+        assert_eq!(said, [Separated::ByPairs, Separated::Jointly, Separated::Not]);
+    }
+}

@@ -190,11 +190,11 @@ pub fn disturbed(samples: &[StoredSample], steal_limit: f64, foreign_limit_cpus:
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A first attempt beside such noise.
-    fn sample(gated: bool, noise: &[(&str, f64)]) -> StoredSample {
+    pub(crate) fn sample(gated: bool, noise: &[(&str, f64)]) -> StoredSample {
         StoredSample {
             experiment: "e".to_owned(),
             case: "e/a=1".to_owned(),

@@ -664,10 +664,10 @@ fn json(value: &impl Serialize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn run() -> RunRecord {
+    pub(crate) fn run() -> RunRecord {
         RunRecord {
             id: "a".to_owned(),
             started: "2026-01-01T00:00:00Z".to_owned(),
@@ -705,6 +705,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_case_lacked_in_an_older_run_follows_from_its_cpus() {
+        let dir = tempfile::tempdir().unwrap();
+        let planned = |cpus: u64| StoredCase {
+            id: format!("e/cpus={cpus}"),
+            params: Params::new().with("cpus", cpus),
+            estimate_ms: 1,
+            skip: None,
+        };
+        let plan = StoredExperiment {
+            id: "e".to_owned(),
+            reference: None,
+            stopped_because: None,
+            cases: [2, 3, 4].map(planned).to_vec(),
+        };
+        let run = RunRecord {
+            cpus: vec![0, 1, 2],
+            ..run()
+        };
+        let store = Store::create(dir.path(), &run, &serde_json::Value::Null, &[plan]).unwrap();
+        let said = "UPDATE planned_case SET skip = 'it was not there'";
+        store.connection.execute(said, []).unwrap();
+        let cases = store.experiments().unwrap().remove(0).cases;
+        let lacks: Vec<Lack> = cases.into_iter().filter_map(|case| case.skip).collect();
+        let of = [Need::Figures, Need::Figures, Need::Cpus];
+        assert_eq!(lacks, of.map(|of| Lack::new(of, "it was not there")));
+    }
+
+    #[test]
     fn what_takes_too_long_to_read_is_none_of_ours() {
         let dir = tempfile::tempdir().unwrap();
         Store::create(dir.path(), &run(), &serde_json::Value::Null, &[])
@@ -713,8 +741,14 @@ mod tests {
             .unwrap();
         let mut store = Store::read(dir.path()).unwrap();
         guarded::bound(&mut store.connection, Some(Duration::ZERO)).unwrap();
-        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
-        let refused = store.query(endless, [], |row| row.get::<_, i64>(0)).unwrap_err();
+        // One row, so that it is not their number that ends it.
+        let long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000) SELECT sum(i) FROM n";
+        let refused = store.query(long, [], |row| row.get::<_, i64>(0)).unwrap_err();
         assert!(matches!(refused, StoreError::Foreign { .. }), "{refused:?}");
+        guarded::bound(&mut store.connection, None).unwrap();
+        assert_eq!(
+            store.query(long, [], |row| row.get::<_, i64>(0)).unwrap(),
+            [500_000_500_000]
+        );
     }
 }

@@ -118,3 +118,85 @@ impl Times {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample::tests::sample;
+    use crate::store::tests::run;
+    use crate::{Params, StoredCase, StoredExperiment, StoredSample};
+
+    #[test]
+    fn a_try_takes_what_its_case_took_else_its_estimate_at_the_pace_of_all() {
+        let mut times = Times::default();
+        assert_eq!(times.of_try("a", 3.0), 3.0);
+        times.add("a", 1.0, 5.0);
+        times.add("a", 1.0, 3.0);
+        assert_eq!(times.of_try("a", 9.0), 4.0);
+        // 8 s for an estimated 2 s, both beside the 2 s that tell little.
+        assert_eq!(times.of_try("b", 4.0), 10.0);
+        assert_eq!(times.beyond("e"), None);
+    }
+
+    /// A run whose experiment has one case, estimated at 1 s, with tries of 2 s, each by its round and attempt.
+    fn stored(tries: &[(u32, u32)], stopped_because: Option<&str>) -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let planned = StoredExperiment {
+            id: "e".to_owned(),
+            reference: None,
+            stopped_because: None,
+            cases: vec![StoredCase {
+                id: "e/a=1".to_owned(),
+                params: Params::new().with("a", 1),
+                estimate_ms: 1_000,
+                skip: None,
+            }],
+        };
+        let mut store = Store::create(dir.path(), &run(), &json!({"cpus": 2}), &[planned]).unwrap();
+        for &(round, attempt) in tries {
+            let tried = StoredSample {
+                round,
+                attempt,
+                wall_ns: 1_998_000_000,
+                ..sample(false, &[])
+            };
+            store.add(&tried).unwrap();
+        }
+        store.set_stopped("e", stopped_because).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn an_earlier_run_says_what_its_tries_took_and_what_came_after_the_first_look() {
+        let mut times = Times::default();
+        let machine = json!({"cpus": 2});
+        let (_dir, whole) = stored(&[(1, 0), (1, 1), (2, 0), (3, 0)], Some("precision"));
+        let mut learn = |store: &Store| times.learn(store, &machine, &run(), 2).unwrap();
+        assert!(learn(&whole));
+        // Neither that has an experiment without an end, nor that has one without tries.
+        assert!(learn(&stored(&[(1, 0)], None).1));
+        assert!(learn(&stored(&[], Some("skipped")).1));
+        assert_eq!(times.beyond("e"), Some(2.0));
+        assert!((times.of_try("e/a=1", 9.0) - 2.0).abs() < 1e-9);
+        // 10 s for an estimated 5 s, both beside the 2 s that tell little.
+        assert!((times.of_try("e/a=2", 7.0) - 12.0).abs() < 1e-9);
+        // A try of this run counts more than all of earlier ones.
+        times.add("e/a=1", 1.0, 5.0);
+        assert_eq!(times.of_try("e/a=1", 9.0), 5.0);
+    }
+
+    #[test]
+    fn a_run_elsewhere_or_in_another_setting_says_nothing() {
+        let (_dir, store) = stored(&[(1, 0)], Some("precision"));
+        let mut times = Times::default();
+        let paper = RunRecord {
+            profile: "paper".to_owned(),
+            ..run()
+        };
+        assert!(!times.learn(&store, &json!({"cpus": 2}), &paper, 2).unwrap());
+        assert!(!times.learn(&store, &json!({"cpus": 3}), &run(), 2).unwrap());
+        assert_eq!((times.of_try("e/a=1", 9.0), times.beyond("e")), (9.0, None));
+    }
+}

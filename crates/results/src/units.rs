@@ -284,7 +284,7 @@ fn fixed(value: f64, decimals: usize) -> String {
         return "not a number".to_owned();
     }
     if value.is_infinite() {
-        return if value > 0.0 { "∞" } else { "−∞" }.to_owned();
+        return if value.is_sign_positive() { "∞" } else { "−∞" }.to_owned();
     }
     let text = format!("{:.decimals$}", value.abs());
     let negative = value < 0.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b));
@@ -379,11 +379,30 @@ mod tests {
             Scale::of("ns", 12.4).interval(12.4, [12.41, 12.43]),
             "[12.41, 12.43]"
         );
+        // Within reason: to four decimals. One that is empty may look so.
+        let of = |ends| Scale::of("ns", 12.4).interval(12.4, ends);
+        assert_eq!(of([12.400_01, 12.400_02]), "[12.4000, 12.4000]");
+        assert_eq!(of([12.4, 12.4]), "[12.4, 12.4]");
+    }
+
+    #[test]
+    fn where_space_is_short_the_wider_half_of_an_interval_is_said() {
+        let short = |value: f64, ci| Scale::of("ns", value).estimate_short(value, ci);
+        assert_eq!(short(12_400.0, Some([12_000.0, 13_020.0])), "12.4 ±5.0 %");
+        assert_eq!(short(-12_400.0, Some([-13_640.0, -12_000.0])), "−12.4 ±10 %");
+        assert_eq!(short(0.0, Some([-1.0, 1.0])), "0");
+        assert_eq!(short(12_400.0, None), "12.4");
+    }
+
+    #[test]
+    fn what_is_no_finite_number_says_so() {
+        let texts = [f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(published);
+        assert_eq!(texts, ["∞", "−∞", "not a number"]);
     }
 
     #[test]
     fn a_tick_has_no_more_digits_than_it_needs() {
-        let ticks = [0.0, 0.5, 1.0, 8192.0, 50_000.0, 1e6, 2e9, 1e-5, -20.0];
+        let ticks = [0.0, 0.5, 1.0, 8192.0, 50_000.0, 1e6, 2e9, 1e-5, -20.0, -3e7];
         let texts = ticks.map(tick);
         assert_eq!(
             texts,
@@ -396,7 +415,8 @@ mod tests {
                 "10⁶",
                 "2·10⁹",
                 "10⁻⁵",
-                "−20"
+                "−20",
+                "−3·10⁷"
             ]
         );
     }

@@ -293,3 +293,24 @@ fn cleaned(value: serde_json::Value) -> serde_json::Value {
         plain => plain,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
+        }
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_read_is_said_and_a_short_one_left_to_others() {
+        let path = Path::new("results.sqlite");
+        assert!(matches!(refuse_without_log(path, &b"short"[..]), Ok(())));
+        let refused = refuse_without_log(path, Broken).unwrap_err();
+        assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused:?}");
+    }
+}
