@@ -63,3 +63,33 @@ fn time_of(case: Case) -> Result<f64, CaseError> {
     }
     Ok(ran.cpu_ns / ran.pieces)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::EXPERIMENT;
+    use super::super::units::{MATCHED_ON, SLICE};
+    use super::*;
+    use threadgauge_lab::testing;
+
+    #[test]
+    fn the_slice_is_a_hundred_times_what_a_switch_adds() {
+        let steps = slice(800.0, 1.28);
+        assert!((steps as f64 * 1.28 - 80_000.0).abs() < 2.0, "{steps}");
+        assert_eq!(slice(0.0, 1.28), 1);
+    }
+
+    // Other tests run in this process and add to what is measured, so no length is asserted.
+    #[test]
+    fn a_matched_sample_says_its_slice_and_leaves_the_cpus_as_they_were() {
+        let before = allowed_cpus().unwrap();
+        for (mode, matched) in [(Mode::Yield, true), (Mode::Neither, false), (Mode::Sleep, false)] {
+            let case = ALONE.mode(mode).count(2).slice_us(Slice::Matched);
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            let switch_ns = sample.value(MATCHED_ON.name);
+            assert_eq!(switch_ns.is_some(), matched, "{sample:?}");
+            let slice_ns = sample.value(SLICE.name).unwrap();
+            assert!(switch_ns.is_none_or(|switch_ns| switch_ns >= LEAST_NS && slice_ns <= 101.0 * switch_ns));
+        }
+        assert_eq!(allowed_cpus().unwrap(), before);
+    }
+}
