@@ -121,17 +121,24 @@ mod tests {
 
     #[test]
     fn labels_that_would_touch_are_left_out_evenly() {
-        // Of four characters: with the room between two, 37.5 pixels.
-        let labels = |count: u32| -> Vec<(f64, String)> {
+        let labels = |count: u32, characters: usize| -> Vec<(f64, String)> {
             let place = |i: u32| f64::from(i) / f64::from(count - 1);
-            (0..count).map(|i| (place(i), format!("{i:04}"))).collect()
+            (0..count)
+                .map(|i| (place(i), format!("{i:0characters$}")))
+                .collect()
         };
-        let shown =
-            |count| -> Vec<String> { thinned(labels(count)).into_iter().map(|(_, text)| text).collect() };
-        // Four have 50 pixels from one to the next, five 37.5: exactly enough; six have 30.
-        assert_eq!(shown(4).len(), 4);
-        assert_eq!(shown(5).len(), 5);
-        assert_eq!(shown(6), ["0000", "0002", "0004"]);
+        let shown = |count, characters| -> Vec<String> {
+            let labels = thinned(labels(count, characters));
+            labels.into_iter().map(|(_, text)| text).collect()
+        };
+        // Of four characters: with the room between two, 37.5 pixels. Four have 50 pixels from one to the next, five
+        // 37.5: exactly enough; six have 30.
+        assert_eq!(shown(4, 4).len(), 4);
+        assert_eq!(shown(5, 4).len(), 5);
+        assert_eq!(shown(6, 4), ["0000", "0002", "0004"]);
+        // Of two: 22.5. Seven have 25, eight 21.4.
+        assert_eq!(shown(7, 2).len(), 7);
+        assert_eq!(shown(8, 2), ["00", "02", "04", "06"]);
     }
 
     #[test]

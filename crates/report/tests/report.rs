@@ -16,7 +16,7 @@ use threadgauge_report::{
     Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, picture,
     samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx_buffer,
 };
-use threadgauge_results::{Compared, ComparisonResult, Finding, Level, Results};
+use threadgauge_results::{Compared, ComparisonResult, Finding, Level, Results, Status};
 
 const WIDE: Style = Style {
     width: 80,
@@ -586,6 +586,7 @@ fn write_all_writes_six_files_and_leaves_nothing_else() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 6);
     let read: Results = serde_json::from_slice(&fs::read(&paths[0]).unwrap()).unwrap();
     assert_eq!(read.run, results.run);
+    assert!(fs::read(&paths[2]).unwrap().starts_with(b"PK"));
     assert_eq!(read.experiments.len(), results.experiments.len());
 }
 
@@ -618,6 +619,52 @@ fn a_folder_that_is_not_there_is_said_so() {
     assert!(
         error.contains("results.json") && error.contains("create the folder"),
         "{error}"
+    );
+}
+
+#[test]
+fn cases_without_figures_or_with_few_rounds_are_told() {
+    let mut results = results();
+    let lacking = |results: &Results| {
+        let page = html(results, &[]);
+        (page.matches("Cases without figures:").count(), page)
+    };
+    assert_eq!(lacking(&results).0, 3, "one in each experiment");
+    for (i, case) in results.experiments[1].cases.iter_mut().enumerate() {
+        (case.status, case.reason) = (Status::Failed, Some(format!("reason {i}")));
+    }
+    let reasons = results.experiments[1].cases.len();
+    let (_, page) = lacking(&results);
+    assert!(
+        page.contains(&format!("and {} more reasons", reasons - 8)),
+        "{reasons}"
+    );
+
+    let first = results.experiments[2].primary_metrics[0].clone();
+    let case = &mut results.experiments[2].cases[0];
+    case.summaries.get_mut(&first).unwrap().n = 4;
+    for text in [markdown(&results), html(&results, &[])] {
+        assert_eq!(text.matches("4 of 5 rounds").count(), 1, "{text}");
+        assert!(!text.contains("5 of 5 rounds"));
+    }
+}
+
+#[test]
+fn of_many_experiments_the_later_ones_are_a_line_each() {
+    let mut results = results();
+    let lines = |results: &Results| html(results, &[]).matches("<details class=\"line\"").count();
+    let few = lines(&results);
+    assert!(few < 3, "the first is open");
+    let again = results.experiments[1].clone();
+    results.experiments.extend((0..20).map(|i| {
+        let mut copy = again.clone();
+        copy.id = format!("copy-{i}");
+        copy
+    }));
+    assert!(
+        (15..=20).contains(&(lines(&results) - few)),
+        "{few}, {}",
+        lines(&results)
     );
 }
 

@@ -127,9 +127,8 @@ impl Axis {
         let every = (1..).find(|n| fits(*n)).unwrap_or(1);
         let is_decade = |t: f64| (t.log10() - t.log10().round()).abs() < 1e-9;
         let decades = self.ticks.iter().filter(|t| is_decade(**t)).count();
-        // Of 1, 2, 5, 10, 20, … the powers of ten are the ones to keep.
-        let has_others = decades < self.ticks.len() && self.ticks.iter().any(|t| t.log2().fract() != 0.0);
-        let by_decade = self.log && every > 1 && decades > 1 && has_others;
+        // Of 1, 2, 5, 10, 20, … the powers of ten are the ones to keep. Of powers of two only 1 is one.
+        let by_decade = self.log && every > 1 && (2..self.ticks.len()).contains(&decades);
         let shown = |i: usize, t: f64| {
             if by_decade {
                 is_decade(t)

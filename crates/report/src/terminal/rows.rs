@@ -79,14 +79,18 @@ mod tests {
     #[test]
     fn cells_stand_in_columns_where_they_fit() {
         let style = Style::default();
-        assert_eq!(
-            lines(&table(), &style),
-            [
-                "    load       median  valid",
-                "    rate 100   81 µs   yes",
-                "    rate 2000          no: it is slow",
-            ]
-        );
+        let columns = [
+            "    load       median  valid",
+            "    rate 100   81 µs   yes",
+            "    rate 2000          no: it is slow",
+        ];
+        assert_eq!(lines(&table(), &style), columns);
+        let of_width = |width| Style {
+            width,
+            ..Style::default()
+        };
+        assert_eq!(lines(&table(), &of_width(37)), columns, "as wide as the longest");
+        assert_ne!(lines(&table(), &of_width(36)), columns);
         let empty = Table {
             rows: Vec::new(),
             ..table()
