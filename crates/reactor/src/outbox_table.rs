@@ -221,6 +221,12 @@ impl OutboxTable {
         }
     }
 
+    /// Nobody sends to this connection until what this gives back is dropped.
+    #[cfg(test)]
+    pub fn hold(&self, id: ConnectionId) -> impl Sized + '_ {
+        self.lock(id)
+    }
+
     /// No entry is locked while another is, nor while a session is called.
     fn lock(&self, id: ConnectionId) -> MutexGuard<'_, Option<Entry>> {
         self.entries[id.slot() as usize]

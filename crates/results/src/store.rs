@@ -202,13 +202,17 @@ impl Store {
     ///
     /// When there is none, a run is writing it, its log is missing, or it is foreign, damaged or newer.
     pub fn read(dir: &Path) -> Result<Self, StoreError> {
+        Self::read_within(dir, guarded::MOST_TIME)
+    }
+
+    fn read_within(dir: &Path, time: Duration) -> Result<Self, StoreError> {
         let path = existing(dir)?;
         let (connection, copy) = guarded::open(&path)?;
         let mut store = Self::over(connection, &path)?;
         store._copy = copy;
         // Its own temporary files have their place in memory.
         store.wrap(store.connection.pragma_update(None, "temp_store", "MEMORY"))?;
-        let bounded = guarded::bound(&mut store.connection, Some(guarded::MOST_TIME));
+        let bounded = guarded::bound(&mut store.connection, Some(time));
         store.wrap(bounded)?;
         store.check()?;
         Ok(store)
@@ -733,14 +737,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_to_read_is_none_of_ours() {
+    fn what_takes_too_long_to_read_or_has_too_many_rows_is_none_of_ours() {
         let dir = tempfile::tempdir().unwrap();
         Store::create(dir.path(), &run(), &serde_json::Value::Null, &[])
             .unwrap()
             .close()
             .unwrap();
-        let mut store = Store::read(dir.path()).unwrap();
-        guarded::bound(&mut store.connection, Some(Duration::ZERO)).unwrap();
+        let mut store = Store::read_within(dir.path(), Duration::ZERO).unwrap();
         // One row, so that it is not their number that ends it.
         let long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000) SELECT sum(i) FROM n";
         let refused = store.query(long, [], |row| row.get::<_, i64>(0)).unwrap_err();
@@ -750,5 +753,9 @@ pub(crate) mod tests {
             store.query(long, [], |row| row.get::<_, i64>(0)).unwrap(),
             [500_000_500_000]
         );
+        let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+        let read = store.query(endless, [], |row| row.get::<_, i64>(0));
+        let refused = read.map(|rows| rows.len()).unwrap_err();
+        assert!(refused.to_string().contains("more rows"), "{refused}");
     }
 }

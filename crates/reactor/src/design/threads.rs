@@ -130,15 +130,26 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::{Read as _, Write as _};
+    use std::net::{self, TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::AtomicI32;
+    use std::thread;
     use std::time::Instant;
 
     use rustix::io::Errno;
     use rustix::net::{RecvFlags, recv};
+    use rustix::thread::gettid;
 
     use super::*;
+    use crate::blocking::Worker;
+    use crate::counters::Counters;
+    use crate::id::ConnectionId;
     use crate::protocol::chat::Chat;
     use crate::protocol::echo::Echo;
+    use crate::protocol::{Io, Session};
+    use crate::wake_fd::WakeFd;
     use crate::{Server, Stop};
 
     /// What a thread that receives from its client hears of the stop.
@@ -167,5 +178,84 @@ mod tests {
         assert_eq!(received_at_the_stop(Echo, false), Ok(0));
         assert_eq!(received_at_the_stop(Chat::default(), false), Err(Errno::AGAIN));
         assert_eq!(received_at_the_stop(Chat::default(), true), Ok(0));
+    }
+
+    /// The connection in this slot.
+    fn id(slot: u32) -> ConnectionId {
+        ConnectionId::new(0, 0, slot)
+    }
+
+    const HEARS: u32 = 0;
+    const SAYS: u32 = 1;
+
+    /// What it hears is passed on to another, and confirmed. It says on which thread.
+    #[derive(Clone, Debug, Default)]
+    struct Confirms(Arc<AtomicI32>);
+
+    impl Protocol for Confirms {
+        type Session = Self;
+        const SHARED: bool = true;
+
+        fn open(&self, _: ConnectionId) -> Self {
+            self.clone()
+        }
+    }
+
+    impl Session for Confirms {
+        fn received(&mut self, input: &[u8], io: &mut Io<'_>) -> usize {
+            io.send_to(id(HEARS), b"message");
+            io.send(b"confirmed");
+            self.0.store(gettid().as_raw_nonzero().get(), SeqCst);
+            input.len()
+        }
+    }
+
+    fn sleeps(thread: i32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("it is alive");
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with('S'))
+    }
+
+    /// ADR 0011: what may be sent by anybody else is there when all of the rest is delivered.
+    #[test]
+    fn what_is_said_is_with_others_before_anybody_could_send_that_it_was_heard() {
+        let protocol = Confirms::default();
+        let thread = Arc::clone(&protocol.0);
+        let bound = Server::new(protocol).bind("127.0.0.1:0").expect("a port");
+        let run = bound.run_by(&Stop::new().expect("a pipe"), |serving| {
+            let workers = Workers::new(2, serving);
+            let table = workers.outboxes.as_deref().expect("they send to each other");
+            let (socket, mut hears) = UnixStream::pair().expect("a pair");
+            let wake_fd = Arc::new(WakeFd::new().expect("a descriptor"));
+            table.open(id(HEARS), Arc::new(socket.into()), wake_fd);
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let mut says = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+            let (socket, _) = listener.accept().expect("a client");
+            let confirmed = thread::scope(|scope| {
+                let held = table.hold(id(HEARS));
+                scope.spawn(|| {
+                    let counters = Counters::default();
+                    let mut worker = Worker::new(serving, &counters, workers.slot(1));
+                    worker.ready().expect("a descriptor");
+                    worker.serve(socket.into(), id(SAYS));
+                });
+                says.write_all(b"x").expect("sent");
+                // Until it waits for the one who hears.
+                while thread.load(SeqCst) == 0 || !sleeps(thread.load(SeqCst)) {
+                    thread::yield_now();
+                }
+                let confirmed = table.waiting(id(SAYS)).bytes;
+                drop(held);
+                let (mut heard, mut told) = ([0; 7], [0; 9]);
+                hears.read_exact(&mut heard).expect("delivered");
+                says.read_exact(&mut told).expect("confirmed");
+                assert_eq!((&heard, &told), (b"message", b"confirmed"));
+                says.shutdown(net::Shutdown::Write).expect("connected");
+                confirmed
+            });
+            assert_eq!(confirmed, 0, "bytes that anybody could have sent");
+            Ok(())
+        });
+        run.expect("served");
     }
 }

@@ -64,6 +64,11 @@ const CONNECTS: &[(&str, &str, Option<Difference>)] = &[
         "-ERR 'Parser Error', closed",
         NO_WORD,
     ),
+    (
+        "CONNECT {\"protocol\":-0}",
+        "-ERR 'Parser Error', closed",
+        differs("What only servers say", "+OK"),
+    ),
     ("CONNECT []", "-ERR 'Parser Error', closed", NO_WORD),
     ("CONNECT {} {}", "-ERR 'Parser Error', closed", NO_WORD),
     ("CONNECT ", "-ERR 'Parser Error', closed", NO_WORD),

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use threadgauge_results::outside::steers;
 use threadgauge_results::{
     Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoreError, StoredCase, StoredExperiment,
@@ -329,8 +330,26 @@ fn a_store_that_may_not_be_read_is_not_said_to_be_unwritable() {
     let (dir, _) = changed("");
     let path = dir.path().join(STORE_FILE);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    // Nothing is refused to root.
-    if let Err(refused) = Store::read(dir.path()) {
-        assert!(matches!(refused, StoreError::Unreadable { .. }), "{refused:?}");
-    }
+    let refused = without_privileges(|| Store::read(dir.path()).err());
+    assert!(
+        matches!(refused, Some(StoreError::Unreadable { .. })),
+        "{refused:?}"
+    );
+}
+
+/// What it comes to without the rights of the superuser, which a thread can lay down for itself alone.
+fn without_privileges<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let acts = scope.spawn(|| {
+            let none = CapabilitySet::empty();
+            let none = CapabilitySets {
+                effective: none,
+                permitted: none,
+                inheritable: none,
+            };
+            set_capabilities(None, none).unwrap();
+            act()
+        });
+        acts.join().unwrap()
+    })
 }
