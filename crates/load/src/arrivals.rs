@@ -187,6 +187,20 @@ mod tests {
     }
 
     #[test]
+    fn in_a_closed_loop_clients_come_and_go_evenly_and_the_first_stays_longest() {
+        let seconds = Duration::from_secs;
+        let ramp = Ramp {
+            up: seconds(4),
+            hold: seconds(10),
+            down: seconds(8),
+        };
+        let stays = [0, 1, 2, 3].map(|client| (ramp.joins(client, 4), ramp.leaves(client, 4)));
+        let expected = [(0, 22), (1, 20), (2, 18), (3, 16)];
+        assert_eq!(stays, expected.map(|(from, to)| (seconds(from), seconds(to))));
+        assert_eq!(ramp.total(), seconds(22));
+    }
+
+    #[test]
     fn what_neither_rises_nor_falls_ends_with_its_hold() {
         let ramp = Ramp::hold(Duration::from_secs(1));
         let starts: Vec<u64> = Schedule::ramped(Arrivals::Uniform, 10.0, ramp, 1).collect();

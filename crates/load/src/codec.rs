@@ -409,6 +409,20 @@ mod conformance {
     }
 
     #[test]
+    fn first_bytes_that_are_no_answer_are_of_another_protocol_unless_a_part_of_them_is_wrong() {
+        for (error, is_of_another) in [
+            (CodecError::foreign("chat", b"220"), true),
+            (CodecError::complaint(b"no"), true),
+            (CodecError::unasked(b"220"), true),
+            (CodecError::malformed("no length", b"220\n"), false),
+        ] {
+            assert_eq!(error.is_of_another(), is_of_another, "{error}");
+        }
+        let first = CodecError::unasked(b"220").of_first("chat");
+        assert_eq!(first, CodecError::foreign("chat", b"220"));
+    }
+
+    #[test]
     fn a_frame_as_the_one_before_is_split_without_its_codec() {
         let framing = Framing {
             prefix: b"MSG g1 1 5\r\n",

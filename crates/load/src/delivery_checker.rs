@@ -329,7 +329,7 @@ mod tests {
     fn a_message_is_on_its_way_until_the_other_nine_have_it() {
         let mut checker = checker();
         let message = sent(&mut checker, 13);
-        assert_eq!(checker.on_the_way, 9);
+        assert_eq!((checker.copies(), checker.on_the_way), (9, 9));
         for connection in others(13) {
             let heard = checker.receives(connection, &message).unwrap();
             assert_eq!((heard.sender, heard.times), (13, AT));

@@ -161,6 +161,20 @@ mod tests {
     }
 
     #[test]
+    fn of_both_the_first_is_that_of_the_one_that_has_it() {
+        let mut both = Faults::default();
+        both.record(fault(FaultKind::Lost, 1));
+        let mut other = Faults::default();
+        other.record(fault(FaultKind::Lost, 2));
+        other.record(fault(FaultKind::Corrupted, 3));
+        both.merge(&other);
+        let told =
+            [FaultKind::Lost, FaultKind::Corrupted].map(|kind| (both.count(kind), both.first(kind).cloned()));
+        let (lost, corrupted) = (fault(FaultKind::Lost, 1), fault(FaultKind::Corrupted, 3));
+        assert_eq!(told, [(2, Some(lost)), (1, Some(corrupted))]);
+    }
+
+    #[test]
     fn each_kind_is_counted_apart_and_its_first_is_kept() {
         let mut faults = Faults::default();
         assert!(faults.is_empty());

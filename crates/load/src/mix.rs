@@ -594,6 +594,13 @@ mod tests {
         );
     }
 
+    #[test]
+    fn who_would_have_none_has_one_of_who_has_most() {
+        let classes = [98.0, 1.0, 1.0].map(|weight| class("c", weight, Behaviour::Idle));
+        assert_eq!(shares(&classes, 3), [1, 1, 1]);
+        assert_eq!(shares(&classes, 10), [8, 1, 1]);
+    }
+
     proptest! {
         #[test]
         fn shares_follow_the_weights_and_leave_nobody_out(

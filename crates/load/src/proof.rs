@@ -194,6 +194,36 @@ mod tests {
     }
 
     #[test]
+    fn each_reason_has_its_name_and_some_are_a_standstill() {
+        for (reason, name, is_standstill) in [
+            (InvalidRun::Slow, "rate_not_reached", false),
+            (InvalidRun::Busy, "generator_busy", false),
+            (InvalidRun::Law, "littles_law", false),
+            (InvalidRun::Stopped, "generator_stopped", true),
+            (InvalidRun::Starved, "generator_starved", true),
+            (InvalidRun::Throttled, "generator_throttled", true),
+            (InvalidRun::Stolen, "generator_stolen", true),
+            (InvalidRun::Suspended, "suspended", true),
+            (InvalidRun::Ended, "ended_early", false),
+            (InvalidRun::Silent, "no_answer", false),
+        ] {
+            assert_eq!((reason.name(), reason.is_standstill()), (name, is_standstill));
+        }
+    }
+
+    #[test]
+    fn threads_share_what_they_stood_still_and_a_suspended_machine_has_no_time() {
+        let mut stood = record(None, 10, 0);
+        stood.threads = 2;
+        stood.stood.total = Duration::from_millis(300);
+        assert_eq!(stood.still_share(), 0.15);
+        // Of a second that passed and one that did not.
+        stood.stood.suspended = Duration::from_secs(1);
+        assert_eq!(stood.still_share(), 1.15 / 2.0);
+        assert_eq!(record(None, 10, 0).still_share(), 0.0);
+    }
+
+    #[test]
     fn a_server_that_falls_behind_or_a_generator_without_time_is_a_flaw() {
         let open = Some(1000.0);
         assert_eq!(record(open, 990, 850).invalid_because(None), []);

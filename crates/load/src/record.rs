@@ -799,6 +799,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_says_of_a_connection_is_a_kind_of_failure() {
+        use std::io::{Error, ErrorKind};
+        for (error, kind) in [
+            (ErrorKind::ConnectionRefused.into(), Failure::Refused),
+            (ErrorKind::ConnectionReset.into(), Failure::Reset),
+            (ErrorKind::BrokenPipe.into(), Failure::Reset),
+            (ErrorKind::TimedOut.into(), Failure::Timeout),
+            (ErrorKind::AddrNotAvailable.into(), Failure::NoConnection),
+            (ErrorKind::InvalidData.into(), Failure::Garbage),
+            (
+                Error::new(ErrorKind::InvalidData, CodecError::Unread(1)),
+                Failure::Unread,
+            ),
+        ] {
+            assert_eq!(Failure::of(&error), kind, "{error}");
+        }
+    }
+
+    #[test]
     fn failures_are_counted_by_kind_and_status_and_some_say_that_what_came_is_wrong() {
         let mut failures = Failures::default();
         [503, 404, 503]

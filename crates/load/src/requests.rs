@@ -588,6 +588,14 @@ mod tests {
     }
 
     #[test]
+    fn of_a_bound_each_takes_one_until_none_is_left() {
+        let bound = Bound::new(2);
+        let taken = [(); 3].map(|()| (bound.is_spent(), bound.take()));
+        assert_eq!(taken, [(false, true), (false, true), (true, false)]);
+        assert!(bound.is_spent());
+    }
+
+    #[test]
     fn an_answer_is_that_of_the_request_with_its_number() {
         let (mut client, mut numbered) = (asked(3), Numbered::new(0, 1, 1));
         let whole = read(&mut client, &mut numbered, b"2 \n0 \n1");

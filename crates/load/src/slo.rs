@@ -238,6 +238,8 @@ mod tests {
     #[test]
     fn what_fails_at_once_is_no_fast_answer_and_nothing_may_fail_unless_that_is_said() {
         let mut record = run(112);
+        let says = "errors<10% does not hold: it is 10.072 %";
+        assert_eq!(broken("errors<10%", &record).as_deref(), Some(says));
         record.unfinished = 3;
         // As many times as there are good ones.
         (0..10_000).for_each(|_| record.response.record(1_000));

@@ -360,6 +360,32 @@ mod tests {
     }
 
     #[test]
+    fn what_explains_half_of_a_standstill_is_its_cause_in_this_order() {
+        let ms = Duration::from_millis;
+        let cause = |total, suspended, throttled, without_cpu, stolen| {
+            let stood = Standstill {
+                total: ms(total),
+                suspended: ms(suspended),
+                throttled: ms(throttled),
+                without_cpu: ms(without_cpu),
+                stolen: ms(stolen),
+                ..Standstill::default()
+            };
+            stood.cause()
+        };
+        for (found, expected) in [
+            (cause(0, 0, 0, 0, 0), None),
+            (cause(10, 11, 10, 10, 10), Some(Cause::Suspended)),
+            (cause(10, 10, 5, 10, 10), Some(Cause::Throttled)),
+            (cause(10, 0, 4, 5, 10), Some(Cause::Starved)),
+            (cause(10, 0, 4, 4, 5), Some(Cause::Stolen)),
+            (cause(10, 0, 4, 4, 4), Some(Cause::Stopped)),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
     fn what_came_from_outside_is_the_difference_of_two_looks() {
         let ms = Duration::from_millis;
         let look = |throttled: u64, stolen: u64, suspended: u64| Outside {

@@ -427,6 +427,11 @@ mod tests {
     }
 
     #[test]
+    fn a_greeting_is_answered_by_its_room() {
+        assert_eq!(greeting_answer(b"join 7\n"), b"joined 7");
+    }
+
+    #[test]
     fn each_message_of_an_honest_server_reaches_the_others_in_the_room() {
         let honest = server(|line| vec![line.to_vec()]);
         for (after, group_size) in [(AfterSending::GoOn, 2), (AfterSending::Yield, 3)] {

@@ -134,9 +134,12 @@ fn who_had_nothing_to_say_at_first_says_it_once() {
     pool.connect(at).unwrap();
     let mut peer = listener.accept().unwrap().0;
     pool.say(0, |_| {});
+    assert_eq!(pool.unsent_bytes(), 0);
     pool.say(0, |unsent| unsent.extend_from_slice(b"once"));
     pool.say(0, |unsent| unsent.extend_from_slice(b", and more"));
+    assert_eq!(pool.unsent_bytes(), 14);
     assert!(pool.flush().unwrap());
+    assert_eq!(pool.unsent_bytes(), 0);
     // Behind it, so that what came twice would be seen.
     pool.say(0, |unsent| unsent.push(b'.'));
     assert!(pool.flush().unwrap());

@@ -185,6 +185,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_null_is_no_text() {
+        for null in ["$-1\r\n", "*-1\r\n", "_\r\n", "*2\r\n$-1\r\n$1\r\nx\r\n"] {
+            assert_eq!(
+                events(&Resp, [null.as_bytes()]).unwrap(),
+                [Owned::Noise],
+                "{null:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_complaint_is_an_error() {
         assert_eq!(
             Resp.next(b"-NOAUTH Authentication required.\r\n"),

@@ -296,6 +296,7 @@ mod tests {
         // Four from 110 to 400, then one, three from 600 to 800, and two that never come.
         let sum_ns = 4 * 290 + 200 + 3 * 200 + 2 * 200;
         assert_eq!(record.in_flight, sum_ns as f64 / 1_000.0);
+        assert_eq!(record.in_flight_by_law, (3 * 290 + 690) as f64 / 1_000.0);
     }
 
     #[test]
