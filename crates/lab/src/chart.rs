@@ -213,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn without_a_measured_line_nothing_is_drawn() {
+        let view = testing::view("x", Profile::Quick, Vec::new());
+        let published =
+            || Chart::new(&view, "id", "Title").figures("source", Origin::Published, [(1, Some(3.0))]);
+        assert!(published().drawn().is_none());
+        assert_eq!(published().whole().series.len(), 1);
+    }
+
+    #[test]
     fn a_line_keeps_the_places_of_what_was_measured() {
         let cases =
             [1, 4].map(|n: u64| testing::case(Params::new().with("count", n), [(TIME, vec![n as f64; 7])]));

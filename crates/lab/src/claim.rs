@@ -321,6 +321,42 @@ mod tests {
     }
 
     #[test]
+    fn of_several_cells_those_measured_leave_it_open_and_none_says_what_is_lacking() {
+        let lack = Lack::new(Need::Cpus, "there is one");
+        let of = |measured: u64| {
+            let case = |cpus| match cpus <= measured {
+                true => testing::case(on(cpus), [(TIME, vec![2.0; 7])]),
+                false => testing::lacking(on(cpus), lack.clone()),
+            };
+            let view = testing::view("x", Profile::Quick, (1..=2).map(case).collect());
+            let cells = [1, 2].map(|cpus| (cpus.to_string(), TIME.of(on(cpus))));
+            match each(Quote::Largest, cells).evidence(&view, any()) {
+                Evidence::Lacking { lack, .. } => Some(lack.of),
+                _ => None,
+            }
+        };
+        assert_eq!([0, 1, 2].map(of), [Some(Need::Cpus), Some(Need::Figures), None]);
+    }
+
+    #[test]
+    fn a_part_refutes_its_claim_and_does_not_confirm_it() {
+        let at_least = threadgauge_results::claim("small-jobs-threads-faster").unwrap();
+        let of = |ratio: f64| {
+            let cases = [(1, ratio), (2, 1.0)].map(|(cpus, time)| {
+                let rounds = (0..9).map(|round| time * (1.0 + 0.001 * f64::from(round % 3)));
+                testing::case(on(cpus), [(TIME, rounds.collect())])
+            });
+            let view = testing::view("x", Profile::Quick, cases.to_vec());
+            let part = Test::Part {
+                test: Box::new(gain()),
+                missing: "the rest".to_owned(),
+            };
+            matches!(part.evidence(&view, at_least), Evidence::Lacking { .. })
+        };
+        assert_eq!([1.5, 0.5].map(of), [true, false]);
+    }
+
+    #[test]
     fn a_claim_over_two_experiments_is_an_unpaired_ratio() {
         let test: Test = TIME.of(on(1)).over(TIME.of(on(2)).in_experiment("other")).into();
         let mut cases = testing::view(

@@ -480,10 +480,12 @@ mod tests {
             beside(1, 1, true, 0.25),
             beside(1, 2, false, 0.0),
             beside(2, 0, true, 0.1),
+            beside(3, 0, true, 0.1),
+            beside(3, 1, false, 0.0),
         ]);
         assert!(loud.warning);
-        assert!(loud.says.starts_with("2 of 2 samples were disturbed"), "{loud:?}");
-        let says = "of a CPU), 2 by other programs here, which led to 2 repeats, 1 of them undisturbed. 1 were not repeated";
+        assert!(loud.says.starts_with("3 of 3 samples were disturbed"), "{loud:?}");
+        let says = "of a CPU), 3 by other programs here, which led to 3 repeats, 2 of them undisturbed. 1 were not repeated";
         assert!(loud.says.contains(says), "{loud:?}");
         assert!(loud.says.contains(" steal, 0.5"), "{loud:?}");
     }

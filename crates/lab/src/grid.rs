@@ -94,16 +94,41 @@ mod tests {
         struct Case { ms: u64 }
     }
 
-    fn tries(estimates_ms: &[u64]) -> u32 {
+    /// A plan of cases with these estimates.
+    fn plan(estimates_ms: &[u64]) -> Plan {
         let case = |ms: &u64| PlannedCase::new(Case { ms: *ms }, Duration::from_millis(*ms));
-        let mut plan = Plan {
+        Plan {
             cases: estimates_ms.iter().map(case).collect(),
             reference: Params::default(),
             budget: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_case_that_wants_more_cpus_than_there_are_is_skipped_until_there_are_enough() {
+        let mut plan = plan(&[1; 4]);
+        for (case, cpus) in plan.cases.iter_mut().zip(1..=3_u64) {
+            case.params = Params::new().with("cpus", cpus);
+        }
+        let memory = Lack::new(Need::Memory, "there is none");
+        plan.cases[0].skip = Some(memory.clone());
+        let mut skipped = |cpus| {
+            plan.fit(&crate::testing::site(crate::site::Profile::Quick, cpus));
+            let of = plan.cases.iter().map(|case| case.skip.clone());
+            of.collect::<Vec<_>>()
         };
+        assert_eq!(
+            skipped(2),
+            [Some(memory.clone()), None, Some(Lack::cpus(3, 2)), None]
+        );
+        assert_eq!(skipped(3), [Some(memory), None, None, None]);
+    }
+
+    fn tries(estimates_ms: &[u64]) -> u32 {
+        let mut plan = plan(estimates_ms);
         plan.cases.push(PlannedCase {
             skip: Some(Lack::cpus(2, 1)),
-            ..case(&10_000)
+            ..PlannedCase::new(Case { ms: 10_000 }, Duration::from_secs(10))
         });
         plan.tries()
     }

@@ -323,6 +323,15 @@ mod tests {
         TIME.of(Params::new().with("count", count))
     }
 
+    #[test]
+    fn a_statistic_is_shown_by_its_cells() {
+        let shown = format!("{:?}", time(7).over(time(8)));
+        assert!(
+            shown.starts_with("Statistic([") && shown.contains("elapsed_ns"),
+            "{shown}"
+        );
+    }
+
     /// The figure of a cell is its count times 10.
     fn tenfold(cell: &Cell) -> Option<f64> {
         cell.pattern.int("count").map(|n| n as f64 * 10.0)

@@ -349,6 +349,13 @@ mod tests {
             (few.rounds(&ratio).unwrap().len(), few.disturbance(&ratio)),
             (10, None)
         );
+        // A crossing is as its ratios are: alike where all of them are.
+        let crossing = |second: f64| {
+            let view = view(disturbed(5, [0.40, 0.41, second]), 6);
+            let ratios = [(1.0, of(2).over(of(1))), (2.0, of(3).over(of(1)))];
+            view.disturbance(&Statistic::crossing(ratios, Between::Interpolated))
+        };
+        assert_eq!([0.40, 0.90].map(crossing), [Some(true), Some(false)]);
         let by_round = few.by_round(&ratio).unwrap();
         assert_eq!(
             by_round.keys().copied().collect::<Vec<_>>(),
@@ -388,6 +395,7 @@ mod tests {
         assert!((view.value(&of(2)).unwrap() - 202.0).abs() < 2.0);
         assert!(view.estimate(&of(2)).unwrap().ci95.is_some());
         assert!(view.shown(&of(2), "ns").contains("20"));
+        assert!(view.cost(("make", "thread"), "by hand", &of(2), "ns").is_some());
         assert_eq!(
             (view.value(&of(9)), view.shown(&of(9), "ns")),
             (None, String::new())
@@ -408,6 +416,15 @@ mod tests {
         let cell = |statistic: &Statistic| view.case(statistic.cells()[0]).cloned();
         assert_eq!(cell(&of(2)), Some(params(2, 2)));
         assert_eq!(cell(&of(9)), None);
+        assert_eq!(cell(&of(2).in_experiment("e")), Some(params(2, 2)));
+        let mut two = view.cases.clone();
+        two.insert("other".to_owned(), cases());
+        let both = View { cases: &two, ..view };
+        assert_eq!(
+            both.case(of(2).in_experiment("other").cells()[0]),
+            None,
+            "not its own"
+        );
         let planned = [
             ("other", Profile::Quick, Params::new().with("n", 9)),
             ("e", Profile::Standard, Params::new().with("n", 8)),

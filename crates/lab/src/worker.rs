@@ -220,8 +220,13 @@ mod tests {
             params: Params::new(),
             cpus: Vec::new(),
             handicap_percent,
-            launched_ns: 0,
+            launched_ns: 7,
         })
+    }
+
+    #[test]
+    fn it_knows_when_it_was_launched() {
+        assert_eq!(worker(0).launched_ns(), 7);
     }
 
     #[test]
@@ -264,6 +269,9 @@ mod tests {
 
     #[test]
     fn what_a_case_records_is_in_its_sample() {
+        let mut waits = std::process::Command::new("sleep");
+        assert!(waits.arg("0.02").status().unwrap().success());
+        let before = usage_self().switches + usage_children().switches;
         let mut worker = worker(0);
         worker.record(statistic::metric("elapsed_ns", "ns"), 5.0);
         worker.metric("share", "ratio", 0.5);
@@ -283,8 +291,10 @@ mod tests {
         );
         assert_eq!((of("share").unit.as_str(), of("share").value), ("ratio", 0.5));
         assert_eq!(sample.noise["overlap"], 0.9);
-        assert!(sample.noise["voluntary_switches"] >= 1.0);
-        assert!(sample.noise.contains_key("involuntary_switches"));
+        let since = switches() - before;
+        assert!(switches().voluntary > before.voluntary, "this thread has slept");
+        assert!((1.0..=since.voluntary as f64).contains(&sample.noise["voluntary_switches"]));
+        assert!((0.0..=since.involuntary as f64).contains(&sample.noise["involuntary_switches"]));
     }
 
     #[test]

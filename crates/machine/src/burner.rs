@@ -178,6 +178,8 @@ mod tests {
         assert_ne!(chain(1, 1_000), chain(2, 1_000));
         assert_ne!(chain(1, 1_000), chain(1, 1_001));
         assert_eq!(chain(7, 0), 7);
+        // The multiplier, turned by 23 bits, with some of them changed.
+        assert_eq!(chain(1, 1), 0xA1EF_4177_92B9_6E3F);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use threadgauge_machine::CpuList;
 
 use super::*;
+use crate::experiment::Catalogue;
 use crate::site::Site;
 
 /// An experiment with a plan of its own, of one case.
@@ -32,6 +33,17 @@ fn a_stored_plan_is_read_back_with_its_cases_and_its_reference_case() {
         30 * SECOND,
         "what is not stored is of this version"
     );
+}
+
+#[test]
+fn a_catalogue_has_the_cases_of_each_profile_the_shortest_first() {
+    static ALL: [&Experiment; 1] = [&PLANNED];
+    let planned = Catalogue(&ALL).planned(&CpuList::new([0]));
+    let seen: Vec<_> = planned
+        .iter()
+        .map(|(id, profile, params)| (*id, *profile, params.int("n")))
+        .collect();
+    assert_eq!(seen, Profile::ALL.map(|profile| ("planned", profile, Some(0))));
 }
 
 #[test]
