@@ -578,4 +578,31 @@ mod tests {
         let said = [Pairs, Joint, Nothing].map(Separated::from);
         assert_eq!(said, [Separated::ByPairs, Separated::Jointly, Separated::Not]);
     }
+
+    #[test]
+    fn a_verdict_is_spelt_as_in_the_document() {
+        for (verdict, key) in [
+            (Verdict::Holds, "holds"),
+            (Verdict::DoesNotHold, "does-not-hold"),
+            (Verdict::Inconclusive, "inconclusive"),
+            (Verdict::NotMeasured, "not-measured"),
+            (Verdict::NotTestable, "not-testable"),
+        ] {
+            assert_eq!(verdict.key(), key);
+            assert_eq!(serde_json::to_value(verdict).unwrap(), key);
+        }
+        let words = [Trusted::Yes, Trusted::InPart, Trusted::No].map(Trusted::word);
+        assert_eq!(words, ["Yes", "In part", "No"]);
+    }
+
+    #[test]
+    fn a_cost_has_the_name_and_the_published_figure_that_it_is_given() {
+        let cost = Cost::new(("switch", "thread"), "two in turn", (1.5, None), "us");
+        assert_eq!(cost.act(), Some(Act::Switch));
+        assert_eq!((cost.name.as_deref(), cost.published_value), (None, None));
+        let cost = cost.named("pthread").published(2.0, "2 µs, 1999");
+        assert_eq!(cost.name.as_deref(), Some("pthread"));
+        assert_eq!(cost.published_value, Some(2.0));
+        assert_eq!(cost.published.as_deref(), Some("2 µs, 1999"));
+    }
 }

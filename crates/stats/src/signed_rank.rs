@@ -313,6 +313,12 @@ mod tests {
     }
 
     #[test]
+    fn few_averages_are_written_down() {
+        let is_written = |n| WalshAverages::of(&vec![1.0; n]).written.is_some();
+        assert!(is_written(64) && !is_written(65));
+    }
+
+    #[test]
     fn ten_thousand_values_need_no_list_of_fifty_million() {
         let values: Vec<f64> = (0..10_000).map(f64::from).collect();
         let e = hodges_lehmann(&values, 0.05).expect("finite");

@@ -182,6 +182,11 @@ mod tests {
             found.iter().map(|m| m.centre).collect::<Vec<_>>(),
             [100.25, 150.0]
         );
+        let below_0 = modes(&[-100.0, -101.0, -99.0, -100.5, -150.0, -151.0, -149.0]);
+        assert_eq!(
+            below_0.iter().map(|m| m.centre).collect::<Vec<_>>(),
+            [-150.0, -100.25]
+        );
     }
 
     #[test]
