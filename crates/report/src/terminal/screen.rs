@@ -228,3 +228,17 @@ fn cut(text: &str, width: usize) -> String {
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end_matches([' ', '…']))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_does_not_fit_gives_way_to_a_line_that_says_so() {
+        for (count, kept) in [(3, &["a", "a", "a"][..]), (4, &["a", "a", "! … more"])] {
+            let mut lines = vec!["a".to_owned(); count];
+            shorten(&mut lines, 3, "!", "more");
+            assert_eq!(lines, kept);
+        }
+    }
+}

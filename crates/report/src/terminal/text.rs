@@ -149,6 +149,12 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_long_word_breaks_where_its_parts_join_in_its_second_half() {
+        assert_eq!(wrap("abcde-ghijklmn", 10, ""), ["abcde-ghij", "klmn"]);
+        assert_eq!(wrap("abcdef-hijklmn", 10, ""), ["abcdef-", "hijklmn"]);
+    }
+
     proptest! {
         #[test]
         fn no_line_is_wider_than_the_terminal(text in "[a-zé ]{0,200}", width in 14usize..120) {
