@@ -14,11 +14,16 @@ pub fn monotonic_ns() -> u64 {
 /// `CLOCK_MONOTONIC` does not. Exact to the time between two looks at the clock, some microseconds where nothing comes
 /// between them.
 pub fn suspended_ns() -> u64 {
+    suspended_by(monotonic_ns, || read(ClockId::Boottime))
+}
+
+/// By these two clocks.
+fn suspended_by(mut monotonic: impl FnMut() -> u64, mut boot: impl FnMut() -> u64) -> u64 {
     const TRIES: usize = 5;
-    let look = || {
-        let before = monotonic_ns();
-        let boot = read(ClockId::Boottime);
-        let after = monotonic_ns();
+    let mut look = || {
+        let before = monotonic();
+        let boot = boot();
+        let after = monotonic();
         (after - before, boot.saturating_sub(before.midpoint(after)))
     };
     // Something may come between the looks: the two that lie closest together count.
@@ -62,15 +67,19 @@ impl ClockQuality {
 
 /// Measures the monotonic clock, in about a millisecond of computing.
 pub fn clock_quality() -> ClockQuality {
+    quality_of(monotonic_ns)
+}
+
+fn quality_of(mut clock: impl FnMut() -> u64) -> ClockQuality {
     const CALLS: u32 = 200;
     const RUNS: u32 = 40;
     let mut resolution_ns = u64::MAX;
     let mut least_run_ns = u64::MAX;
     for _ in 0..RUNS {
-        let start = monotonic_ns();
+        let start = clock();
         let mut before = start;
         for _ in 0..CALLS {
-            let now = monotonic_ns();
+            let now = clock();
             if now > before {
                 resolution_ns = resolution_ns.min(now - before);
             }
@@ -80,10 +89,10 @@ pub fn clock_quality() -> ClockQuality {
     }
     // A clock so coarse that it never moved here: wait for its next step.
     if resolution_ns == u64::MAX {
-        let start = monotonic_ns();
+        let start = clock();
         let mut now = start;
         while now == start {
-            now = monotonic_ns();
+            now = clock();
         }
         resolution_ns = now - start;
     }
@@ -94,7 +103,7 @@ pub fn clock_quality() -> ClockQuality {
 }
 
 /// What one call of `clock` costs, in nanoseconds: the least difference seen between two calls in a row.
-pub(crate) fn least_call_ns(clock: fn() -> u64) -> u64 {
+pub(crate) fn least_call_ns(mut clock: impl FnMut() -> u64) -> u64 {
     (0..64)
         .map(|_| {
             let start = clock();
@@ -137,6 +146,48 @@ mod tests {
         let least = before[0].saturating_sub(after[1]);
         let most = after[0].saturating_sub(before[1]);
         assert!((least..=most).contains(&seen), "{before:?} {seen} {after:?}");
+    }
+
+    /// A clock that moves on by these steps, one after the other, and then from the first again.
+    fn stepping(steps: &[u64]) -> impl FnMut() -> u64 {
+        let mut steps = steps.iter().cycle();
+        let mut now = 1_000_000;
+        move || {
+            now += steps.next().unwrap();
+            now
+        }
+    }
+
+    #[test]
+    fn a_clock_has_its_smallest_step_and_its_mean_cost() {
+        let even = quality_of(stepping(&[25]));
+        assert_eq!((even.resolution_ns, even.call_cost_ns), (25, 25.0));
+        // Of 200 calls each third is 50 later.
+        let coarse = quality_of(stepping(&[50, 0, 0]));
+        assert_eq!((coarse.resolution_ns, coarse.call_cost_ns), (50, 16.5));
+        // One that moves only after all runs.
+        let mut calls = 0;
+        let still = quality_of(|| {
+            calls += 1;
+            if calls < 9_000 { 7 } else { 4_000_007 }
+        });
+        assert_eq!((still.resolution_ns, still.call_cost_ns), (4_000_000, 0.0));
+        assert_eq!(least_call_ns(stepping(&[3, 9, 2, 5, 4, 7])), 5);
+    }
+
+    #[test]
+    fn of_all_looks_at_two_clocks_those_closest_together_tell_the_suspension() {
+        // Looks that are 40 and 10 apart; the other clock is read in their middle, and 300 ahead, or more.
+        let boot = |ahead: [u64; 2]| {
+            let mut at = [1_000_023 + ahead[0], 1_000_048 + ahead[1]].into_iter().cycle();
+            move || at.next().unwrap()
+        };
+        let monotonic = || {
+            let mut at = [1_000_003, 1_000_043, 1_000_043, 1_000_053].into_iter().cycle();
+            move || at.next().unwrap()
+        };
+        assert_eq!(suspended_by(monotonic(), boot([900, 300])), 300);
+        assert_eq!(suspended_by(monotonic(), boot([100, 300])), 300);
     }
 
     #[test]
