@@ -311,10 +311,31 @@ fn pending(site: &Site) -> Result<()> {
 fn scrape(site: &Site) -> Result<()> {
     let server = Server::start(&site.program, &SETTINGS)?;
     let _client = client(&server)?;
-    let (status, page) = get(server.monitor()?, "/metrics")?;
-    ensure!(status == "HTTP/1.1 200 OK", "{status}");
+    for (form, accept, kind) in [
+        ("text", "*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        (
+            "openmetrics",
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
+    ] {
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
+        );
+        let answer = raw(server.monitor()?, request.as_bytes())?;
+        let (head, page) = answer.split_once("\r\n\r\n").context("a head and a page")?;
+        let is_of_kind = head.contains(&format!("\r\nContent-Type: {kind}\r\n"));
+        ensure!(head.starts_with("HTTP/1.1 200 OK\r\n") && is_of_kind, "{head}");
+        read_scrape(site, form, page)?;
+    }
+    server.stop()
+}
+
+/// Has Prometheus' own library read it.
+fn read_scrape(site: &Site, form: &str, page: &str) -> Result<()> {
     let mut reader = site
         .python("scrape.py")
+        .arg(form)
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -330,7 +351,7 @@ fn scrape(site: &Site) -> Result<()> {
         "{}\n{page}",
         String::from_utf8_lossy(&output.stderr)
     );
-    server.stop()
+    Ok(())
 }
 
 fn hostile(site: &Site) -> Result<()> {

@@ -125,6 +125,7 @@ impl Session for HttpSession {
                     path: &asked.target.path(),
                     query: Query(asked.target.query),
                     host: asked.target.host,
+                    accept: asked.accept,
                 };
                 let page = (self.0.0)(request);
                 let how = How {
@@ -163,6 +164,9 @@ pub struct Request<'a> {
     /// The host that it is for, without the port, as the client wrote it; empty if it does not say. An address of IPv6
     /// is in brackets.
     pub host: &'a str,
+    /// The kinds of pages that it likes, as the first `Accept` lists them (RFC 9110, section 12.5.1); empty if it does
+    /// not say.
+    pub accept: &'a str,
 }
 
 /// What is behind the question mark.
@@ -453,9 +457,15 @@ mod tests {
 
     #[test]
     fn pages_are_told_what_is_asked_for() {
-        let pages = Http::new(|Request { path, query, host }| {
+        let pages = Http::new(|request| {
+            let Request {
+                path,
+                query,
+                host,
+                accept,
+            } = request;
             let page = format!(
-                "{host} {path} {:?} {:?} {:?}",
+                "{host} {path} {:?} {:?} {:?} {accept}.",
                 query.get("subs"),
                 query.get("limit"),
                 query.get("id")
@@ -469,7 +479,7 @@ mod tests {
         let client = server.connect();
         server.receive(
             client,
-            b"GET /%63onnz?subs=1&limit=&cid=7 HTTP/1.1\r\nHost: [::1]:8222\r\n\r\n\
+            b"GET /%63onnz?%73ubs=a%20b+c&limit=&cid=7 HTTP/1.1\r\nHost: [::1]:8222\r\nACCEPT: a/b;q=0, c/*\r\nAccept: d/e\r\n\r\n\
               GET http://x:80/a%2fb%20c HTTP/1.1\r\nHost: y\r\n\r\nGET / HTTP/1.0\r\n\r\n",
         );
         let output = String::from_utf8(server.take_output(client)).expect("text");
@@ -484,9 +494,9 @@ mod tests {
             "{output}"
         );
         for page in [
-            "[::1] /connz Some(\"1\") Some(\"\") NoneHTTP",
-            "x /a%2Fb%20c None None NoneHTTP",
-            " / None None None",
+            "[::1] /connz Some(\"a b c\") Some(\"\") None a/b;q=0, c/*.HTTP",
+            "x /a%2Fb%20c None None None .HTTP",
+            " / None None None .",
         ] {
             assert!(output.contains(&format!("\r\n\r\n{page}")), "{output}");
         }

@@ -36,6 +36,8 @@ pub(super) enum Read<'a> {
 /// A request for a page.
 pub(super) struct Asked<'a> {
     pub target: Target<'a>,
+    /// The first `Accept`; empty if there is none.
+    pub accept: &'a str,
     /// `HEAD`.
     pub head_only: bool,
     /// The connection is used again.
@@ -137,6 +139,7 @@ fn asked<'a>(parsed: &httparse::Request<'_, 'a>) -> Result<Asked<'a>, Status> {
     }
     Ok(Asked {
         target,
+        accept: fields.accept.unwrap_or_default(),
         head_only: method == "HEAD",
         is_kept: !fields.wants_close && (fields.wants_keep || !is_old),
         is_old,
@@ -243,6 +246,7 @@ enum Body {
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a str>,
+    accept: Option<&'a str>,
     wants_close: bool,
     wants_keep: bool,
     /// The digits of the length from the first that is not 0.
@@ -270,6 +274,9 @@ impl<'a> Fields<'a> {
                 if fields.host.replace(host).is_some() || host.is_empty() && port.is_some() {
                     return None;
                 }
+            } else if is("accept") {
+                // It only says what is liked best: what cannot be read says nothing.
+                fields.accept = fields.accept.or(str::from_utf8(header.value).ok());
             } else if is("connection") {
                 for wish in members(header.value) {
                     fields.wants_close |= wish.eq_ignore_ascii_case(b"close");

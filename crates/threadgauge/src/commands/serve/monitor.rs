@@ -118,7 +118,10 @@ pub struct Pages {
 
 impl Pages {
     /// The page at `path`.
-    fn get(&self, Request { path, query, host }: Request<'_>) -> Answer {
+    fn get(&self, request: Request<'_>) -> Answer {
+        let Request {
+            path, query, host, ..
+        } = request;
         if !self.hosts.include(host) {
             return Answer::text(OTHER_HOST.as_bytes()).status(Status::Misdirected);
         }
@@ -130,11 +133,7 @@ impl Pages {
                 Err(wrong) => Answer::text(wrong.into_bytes()).status(Status::BadRequest),
             },
             "/healthz" => self.healthz(),
-            // Prometheus' text format.
-            "/metrics" => Answer::new(
-                "text/plain; version=0.0.4; charset=utf-8",
-                self.metrics().into_bytes(),
-            ),
+            "/metrics" => self.metrics(request.accept),
             _ => Answer::text(b"404 page not found").status(Status::NotFound),
         }
     }
