@@ -734,7 +734,7 @@ fn the_list_says_how_long_each_experiment_takes() {
 }
 
 #[test]
-fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
+fn computations_run_in_threads_up_front_or_in_turn_in_a_pool_and_in_helper_processes() {
     let dir = tempfile::tempdir().unwrap();
     let output = threadgauge(
         dir.path(),
@@ -746,7 +746,7 @@ fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
             "--rounds",
             "1",
             "--only",
-            "carrier=up-front,carrier=pool,carrier=process,kind=io,cpus=1,degree=25",
+            "carrier=up-front,carrier=thread,carrier=pool,carrier=process,kind=io,count=8,cpus=1,degree=25",
             // So long that on a busy machine, too, the last is started before the first is done.
             "--set",
             "lengths=equal,base_ms=3000",
@@ -757,7 +757,7 @@ fn computations_run_in_threads_up_front_in_a_pool_and_in_helper_processes() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let results = results(&dir.path().join("r"));
     let cases = results["experiments"][0]["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 3);
+    assert_eq!(cases.len(), 4);
     for case in cases {
         assert_eq!(case["status"], "ok", "{case}");
         assert_eq!(case["summaries"]["most_running"]["median"], 8.0, "{case}");

@@ -3,6 +3,7 @@
 //!
 //! Random traces (bytes in pieces, half-closes, resets, slow and late readers, clients that are silent or take nothing,
 //! stops, limits) are played on each design over real sockets, and compared with what a rehearsal of the protocol does.
+//! Beside them stand what no trace of a few bytes comes to, and the table of requests of HTTP with its right answers.
 //! `THREADGAUGE_TRACES` says how many are played on each design, `THREADGAUGE_SEED` which, and `THREADGAUGE_ROUND`
 //! plays one round of them alone: so a trace comes again.
 //! `cargo test -p threadgauge-reactor --test equal -- WORDS` plays them on the designs whose names contain one of the
@@ -17,12 +18,15 @@ mod client;
 mod dates;
 mod differences;
 mod ending;
+#[path = "../common/http_requests.rs"]
+mod http_requests;
 mod model;
 mod round;
 mod server;
 #[path = "../common/settings.rs"]
 mod settings;
 mod staying;
+mod table;
 mod trace;
 mod watched;
 
@@ -89,8 +93,9 @@ fn main() -> ExitCode {
                         // They mostly wait.
                         let ending = beside.spawn(|| ending::keeps_nobody(*way));
                         let staying = beside.spawn(|| staying::is_heard_as_documented(*way));
+                        let table = beside.spawn(|| table::holds(*way));
                         let rounds = all_rounds(*way, seed, traces);
-                        let others = [ending, staying].map(|one| one.join().expect("no panic"));
+                        let others = [ending, staying, table].map(|one| one.join().expect("no panic"));
                         others.into_iter().chain([rounds]).collect::<Result<(), _>>()
                     });
                     let took = began.elapsed().as_millis();
