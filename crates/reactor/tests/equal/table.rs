@@ -1,5 +1,5 @@
-//! The requests of one table, each answered as RFC 9112 has it: what a design makes of them is held to right values, not
-//! only to what others do.
+//! The requests of one table, each answered as RFC 9112 has it: what a design makes of them is held to right values,
+//! not only to what others do.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
