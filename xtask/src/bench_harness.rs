@@ -282,7 +282,8 @@ fn report(threadgauge: &Path, standard: &Path) -> Result<[Row; 2]> {
     ])
 }
 
-/// The last folder by name whose results say that it was a standard run and whose store is there.
+/// Of the folders whose results say that it was a run of this profile, and whose store is there, those with the most
+/// experiments, and the last of them by name: a run of one experiment alone is no picture of all.
 pub fn newest_run(runs: &Path, profile: &str) -> Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(runs).into_iter().flatten() {
@@ -293,10 +294,11 @@ pub fn newest_run(runs: &Path, profile: &str) -> Result<Option<PathBuf>> {
         let results: Value = serde_json::from_str(&results)
             .with_context(|| format!("{}/results.json is not JSON", folder.display()))?;
         if results["run"]["profile"] == profile && folder.join("results.sqlite").is_file() {
-            found.push(folder);
+            let experiments = results["experiments"].as_array().map_or(0, Vec::len);
+            found.push((experiments, folder));
         }
     }
-    Ok(found.into_iter().max())
+    Ok(found.into_iter().max().map(|(_, folder)| folder))
 }
 
 #[cfg(test)]
@@ -328,19 +330,22 @@ mod tests {
     }
 
     #[test]
-    fn only_a_standard_run_with_its_store_will_do() {
+    fn only_a_standard_run_of_all_with_its_store_will_do() {
         let runs = tempfile::tempdir().unwrap();
         assert_eq!(newest_run(runs.path(), "standard").unwrap(), None);
-        for (name, profile) in [
-            ("2026-01-01", "standard"),
-            ("2026-01-02", "standard"),
-            ("2026-01-03", "quick"),
+        for (name, profile, experiments) in [
+            ("2025-12-31", "standard", 2),
+            ("2026-01-01", "standard", 2),
+            ("2026-01-02", "standard", 2),
+            ("2026-01-03", "quick", 3),
+            ("2026-01-04", "standard", 1),
         ] {
             let folder = runs.path().join(name);
             fs::create_dir(&folder).unwrap();
+            let experiments = vec![json!({}); experiments];
             fs::write(
                 folder.join("results.json"),
-                json!({"run": {"profile": profile}}).to_string(),
+                json!({"run": {"profile": profile}, "experiments": experiments}).to_string(),
             )
             .unwrap();
             fs::write(folder.join("results.sqlite"), "").unwrap();

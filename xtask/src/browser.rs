@@ -1,6 +1,6 @@
 //! `cargo xtask browser`: the report of a real run, opened in a headless Chromium.
 //!
-//! The page is made by today's code from the newest standard run under `runs/`: real samples, enough
+//! The page is made by today's code from the newest standard run of all under `runs/`: real samples, enough
 //! rounds for intervals, and the same on a busy machine as on a quiet one. Where there is none, from a run
 //! of seconds, whose charts a busy machine may leave empty. What must be true of it is written in
 //! `tests/browser/report.test.mjs`.
