@@ -335,7 +335,7 @@ fn answer(view: &View<'_>) -> String {
 /// What designs are ranked by under mixed clients, the least first: by speed, and by two kinds of steadiness.
 const RANKED_BY: [(Metric, &str); 3] = [
     (TIME, "answers a second"),
-    (LATENCY, "99th percentile, fast ones"),
+    (LATENCY, "99th percentile of the fast ones"),
     (FAILED, "share without an answer in time"),
 ];
 
@@ -422,7 +422,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let taus = taus.map(|(of, loads, says)| fact(&agreement(view, of, loads), "ratio", says.to_owned()));
     let steadier = [LATENCY, FAILED].into_iter().zip(&RANKED_BY[1..]).map(|(of, (_, by))| {
         let orders = [TIME, of].map(|of| cells(view, of, Clients::Mixed));
-        let says = format!("Under mixed clients the order by {by} agrees with that by answers a second with a tau of {{}}.");
+        let says = format!("Under mixed clients the order by the {by} agrees with that by answers a second with a tau of {{}}.");
         fact(&tau(&orders), "ratio", says)
     });
     let slower = DESIGNS.map(|design| {
@@ -685,9 +685,9 @@ mod tests {
                 .says
         };
         assert!(
-            agree("by 99th percentile, fast ones agrees").contains("a tau of −0."),
+            agree("by the 99th percentile of the fast ones agrees").contains("a tau of −0."),
             "{}",
-            agree("by 99th")
+            agree("by the 99th")
         );
     }
 
