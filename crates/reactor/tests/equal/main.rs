@@ -3,7 +3,8 @@
 //!
 //! Random traces (bytes in pieces, half-closes, resets, slow and late readers, clients that are silent or take nothing,
 //! stops, limits) are played on each design over real sockets, and compared with what a rehearsal of the protocol does.
-//! Beside them stand what no trace of a few bytes comes to, and the table of requests of HTTP with its right answers.
+//! Beside them stand what no trace of a few bytes comes to, the table of requests of HTTP with its right answers, and
+//! what a server still holds of clients that have left.
 //! `THREADGAUGE_TRACES` says how many are played on each design, `THREADGAUGE_SEED` which, and `THREADGAUGE_ROUND`
 //! plays one round of them alone: so a trace comes again.
 //! `cargo test -p threadgauge-reactor --test equal -- WORDS` plays them on the designs whose names contain one of the
@@ -20,7 +21,11 @@ mod differences;
 mod ending;
 #[path = "../common/http_requests.rs"]
 mod http_requests;
+mod leaving;
 mod model;
+#[expect(dead_code, reason = "others ask for more than the children of a process")]
+#[path = "../common/proc.rs"]
+mod proc;
 mod round;
 mod server;
 #[path = "../common/settings.rs"]
@@ -35,6 +40,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use threadgauge_reactor::{Design, Sends};
 
 use crate::differences::{Difference, is_documented};
@@ -71,6 +77,9 @@ fn main() -> ExitCode {
         return code;
     }
     differences::are_those_of_the_document();
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("up to the maximum is allowed");
     let words: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| !word.starts_with('-'))
@@ -94,8 +103,10 @@ fn main() -> ExitCode {
                         let ending = beside.spawn(|| ending::keeps_nobody(*way));
                         let staying = beside.spawn(|| staying::is_heard_as_documented(*way));
                         let table = beside.spawn(|| table::holds(*way));
+                        let leaving = beside.spawn(|| leaving::leaves_nothing(*way));
                         let rounds = all_rounds(*way, seed, traces);
-                        let others = [ending, staying, table].map(|one| one.join().expect("no panic"));
+                        let others =
+                            [ending, staying, table, leaving].map(|one| one.join().expect("no panic"));
                         others.into_iter().chain([rounds]).collect::<Result<(), _>>()
                     });
                     let took = began.elapsed().as_millis();

@@ -124,6 +124,8 @@ impl Running {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args([SERVER, protocol, design.name(), &workers.to_string()])
             .args(settings)
+            // So that what is freed goes back to the system, as the README says.
+            .env("MALLOC_MMAP_THRESHOLD_", "32768")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -192,9 +194,13 @@ impl Running {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells it to stop. Does not wait.
     pub fn tell_to_stop(&self) {
-        kill_process(raw(self.child.id()), Signal::TERM).expect("it runs");
+        kill_process(raw(self.pid()), Signal::TERM).expect("it runs");
     }
 
     /// Waits for its end, once it was told to stop: what it has counted in all.
@@ -215,7 +221,7 @@ impl Running {
 
     /// Ends it at once, so that nobody waits for it in vain.
     pub fn kill(&self) {
-        let _ = kill_process_group(raw(self.child.id()), Signal::KILL);
+        let _ = kill_process_group(raw(self.pid()), Signal::KILL);
     }
 
     /// What the session of the client at this port has seen, once the server has ended.
