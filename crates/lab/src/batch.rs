@@ -302,6 +302,18 @@ mod tests {
     }
 
     #[test]
+    fn two_windows_of_five_agree_whose_medians_differ_by_less_than_a_fiftieth() {
+        let agrees = |later: f64| {
+            let (low, high) = (0.0, 1e9);
+            agree(&[
+                low, high, 100.0, high, low, high, high, later, low, low, later, later,
+            ])
+        };
+        assert_eq!([101.9, 98.1].map(agrees), [true; 2]);
+        assert_eq!([102.0, 98.0].map(agrees), [false; 2]);
+    }
+
+    #[test]
     fn the_clock_decides_where_it_is_coarse() {
         let fine = ClockCost {
             resolution_ns: 1,

@@ -253,7 +253,9 @@ const fn given(Estimate { value, ci95 }: Estimate) -> Evidence {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_results::Params;
+    use std::collections::BTreeMap;
+
+    use threadgauge_results::{Params, RanBeside};
 
     use super::*;
     use crate::site::Profile;
@@ -336,6 +338,32 @@ mod tests {
             }
         };
         assert_eq!([0, 1, 2].map(of), [Some(Need::Cpus), Some(Need::Figures), None]);
+    }
+
+    #[test]
+    fn several_cells_were_disturbed_alike_where_each_was() {
+        let alike = |loads: [f64; 3]| {
+            let case = |(cpus, load)| {
+                let mut case = testing::case(on(cpus), [(TIME, vec![2.0; 7])]);
+                // Of no round there is an undisturbed figure.
+                case.values.values_mut().for_each(BTreeMap::clear);
+                case.ran_beside = RanBeside {
+                    foreign_cpus: load,
+                    ..RanBeside::default()
+                };
+                case
+            };
+            let view = testing::view("x", Profile::Quick, (1..).zip(loads).map(case).collect());
+            let ratios = [2, 3].map(|cpus| (cpus.to_string(), TIME.of(on(cpus)).over(TIME.of(on(1)))));
+            match each(Quote::Largest, ratios).evidence(&view, any()) {
+                Evidence::Disturbed { alike, .. } => alike,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            [0.40, 0.90].map(|third| alike([0.40, 0.41, third])),
+            [true, false]
+        );
     }
 
     #[test]

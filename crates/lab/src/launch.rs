@@ -104,11 +104,9 @@ impl Launcher {
         // The worker waits for its order: its limits are in force before it does anything.
         limit(&child)?;
         let mut input = child.stdin.take().expect("standard input is piped");
-        match input.write_all(serde_json::to_string(&order)?.as_bytes()) {
-            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
-            // Where it died before reading, its exit status says why.
-            _ => Ok(child),
-        }
+        // A worker that does not get its order, since it has died or cannot read, says why by its exit status.
+        let _ = input.write_all(serde_json::to_string(&order)?.as_bytes());
+        Ok(child)
     }
 
     /// The worker's answer; `None` when the user stopped it, else why there is none. `stopped` is then for how long
@@ -324,6 +322,80 @@ impl Gatherer {
             String::new()
         } else {
             format!(": {}", text.replace('\n', " · "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of output that came in these pieces.
+    fn gathered(keep: Keep, pieces: &[&[u8]]) -> Gatherer {
+        let mut gatherer = Gatherer {
+            pipe: None,
+            keep,
+            bytes: Vec::new(),
+        };
+        for piece in pieces {
+            gatherer.take(piece);
+        }
+        gatherer
+    }
+
+    fn judged(status: i32, answer: &[u8]) -> Result<Sample, String> {
+        let order = Order {
+            experiment: "null".to_owned(),
+            params: threadgauge_results::Params::new(),
+            cpus: Vec::new(),
+            handicap_percent: 0,
+            launched_ns: 0,
+        };
+        let [answer, complaint] = [gathered(Keep::First, &[answer]), gathered(Keep::Last, &[])];
+        judge(ExitStatus::from_raw(status), &answer, &complaint, &order)
+    }
+
+    #[test]
+    fn of_too_much_output_one_end_is_kept() {
+        let answer = gathered(Keep::First, &[&[1; 1_000_000], &[2; 1_000_000], &[3; 9]]);
+        // One byte more than is allowed.
+        assert_eq!(answer.bytes.len(), 1_048_577);
+        assert_eq!(answer.bytes[999_999..1_000_001], [1, 2]);
+        let complaint = gathered(Keep::Last, &[&[1; 2_000], &[2; 2_000], &[3; 9]]);
+        assert_eq!(complaint.bytes.len(), 2_048);
+        assert_eq!(complaint.bytes[38..40], [1, 2]);
+        assert_eq!(complaint.bytes[2_038..2_040], [2, 3]);
+    }
+
+    #[test]
+    fn an_answer_may_have_a_mebibyte() {
+        let mut answer = br#"{"status":"ok"}"#.to_vec();
+        answer.resize(1_048_576, b' ');
+        assert_eq!(judged(0, &answer).unwrap().status, Status::Ok);
+        answer.push(b' ');
+        let refused = judged(0, &answer).unwrap_err();
+        assert!(refused.contains("more than 1048576 bytes"), "{refused}");
+    }
+
+    #[test]
+    fn a_signal_has_its_name() {
+        for (signal, name) in [
+            (4, "SIGILL"),
+            (5, "signal 5"),
+            (6, "SIGABRT"),
+            (7, "SIGBUS"),
+            (9, "SIGKILL"),
+            (11, "SIGSEGV"),
+            (13, "SIGPIPE"),
+            (15, "SIGTERM"),
+            (24, "SIGXCPU"),
+            (25, "SIGXFSZ"),
+        ] {
+            let said = judged(signal, b"").unwrap_err();
+            assert!(
+                said.starts_with(&format!("its worker was killed by {name}")),
+                "{said}"
+            );
         }
     }
 }

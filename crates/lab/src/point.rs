@@ -282,4 +282,24 @@ mod tests {
             "the parameter unit is missing; it must be one of thread, process"
         );
     }
+    #[test]
+    fn a_number_is_refused_with_its_bounds() {
+        use Bound::{Excluded, Unbounded};
+        let params = Params::new().with("n", 3).with("word", "x");
+        for (range, wanted) in [
+            ((Excluded(3), Excluded(9)), "from 4 to below 9"),
+            ((Excluded(7), Unbounded), "from 8 on"),
+            ((Unbounded, Excluded(3)), "from 0 to below 3"),
+        ] {
+            let refused = number(&params, "n", range).unwrap_err().to_string();
+            assert_eq!(
+                refused,
+                format!("the parameter n is 3; it must be a number {wanted}")
+            );
+        }
+        assert_eq!(number(&params, "n", (Excluded(2), Excluded(4))).unwrap(), 3);
+        let refused = parameter::<u64>(&params, "word").unwrap_err().to_string();
+        assert_eq!(refused, "the parameter word is x; it must be a number");
+        assert_eq!(parameter::<u64>(&params, "n").unwrap(), 3);
+    }
 }

@@ -375,6 +375,15 @@ mod tests {
         assert!(!picks("unit=process,count=64", &plan().cases[2]));
     }
 
+    #[test]
+    fn joined_selectors_have_what_each_has() {
+        let parts = ["unit=thread", "count=1,64", "unit=process"].map(selector);
+        assert_eq!(
+            Selector::joined(&parts).to_string(),
+            "unit=thread,count=1,64,unit=process"
+        );
+    }
+
     const fn experiment(id: &'static str, first_run: bool) -> Experiment {
         Experiment {
             id,

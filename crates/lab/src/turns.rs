@@ -9,6 +9,7 @@
 //! try is earlier goes first; for the same try they alternate. So a try that only one run needs delays the other by
 //! that try alone. When one run ends, the other goes on alone.
 
+use std::cmp::Ordering;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -409,11 +410,14 @@ impl Other {
         match (self.said.next, mine) {
             (None, _) => false,
             (Some(_), None) => true,
-            (Some(theirs), Some(mine)) if theirs == mine => {
-                let even = (mine.place + mine.round as usize).is_multiple_of(2);
-                even != self.opened
-            }
-            (Some(theirs), Some(mine)) => theirs < mine,
+            (Some(theirs), Some(mine)) => match theirs.cmp(&mine) {
+                Ordering::Less => true,
+                Ordering::Greater => false,
+                Ordering::Equal => {
+                    let even = (mine.place + mine.round as usize).is_multiple_of(2);
+                    even != self.opened
+                }
+            },
         }
     }
 }
@@ -523,6 +527,30 @@ mod tests {
             let log = taken(&turns(&a), &turns(&b));
             prop_assert_eq!(log.len(), a.len() + b.len());
             prop_assert!(log.windows(2).all(|two| two[0].0 <= two[1].0), "{:?}", log);
+        }
+    }
+
+    #[test]
+    fn the_earlier_try_goes_first_and_of_the_same_one_each_run_in_its_turn() {
+        let [mut turns, _other] = two();
+        let other = turns.other.as_mut().unwrap();
+        let mut is_before = |opened, theirs, mine| {
+            (other.opened, other.said.next) = (opened, theirs);
+            other.is_before(mine)
+        };
+        let (early, late) = (Some(at(1, 5)), Some(at(2, 0)));
+        for opened in [true, false] {
+            for (theirs, mine) in [(early, late), (early, None)] {
+                assert!(is_before(opened, theirs, mine), "{theirs:?} {mine:?}");
+                assert!(!is_before(opened, mine, theirs), "{mine:?} {theirs:?}");
+            }
+            assert!(!is_before(opened, None, None));
+        }
+        // The run that was there first begins where place and round together are even.
+        for (round, place, begins) in [(1, 1, true), (1, 2, false), (2, 2, true), (2, 3, false)] {
+            let same = Some(at(round, place));
+            let waits = [true, false].map(|opened| is_before(opened, same, same));
+            assert_eq!(waits, [!begins, begins], "{same:?}");
         }
     }
 

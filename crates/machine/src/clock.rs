@@ -165,6 +165,9 @@ mod tests {
         // Of 200 calls each third is 50 later.
         let coarse = quality_of(stepping(&[50, 0, 0]));
         assert_eq!((coarse.resolution_ns, coarse.call_cost_ns), (50, 16.5));
+        // The step that comes next is not the smallest, and each run begins with it.
+        let uneven = quality_of(stepping(&[30, 50, 70]));
+        assert_eq!((uneven.resolution_ns, uneven.call_cost_ns), (30, 50.1));
         // One that moves only after all runs.
         let mut calls = 0;
         let still = quality_of(|| {
