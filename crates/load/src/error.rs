@@ -159,6 +159,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_server_did_is_said_where_it_is_known() {
+        let unwelcome = |source| LoadError::Unwelcome {
+            connection: 3,
+            protocol: "NATS",
+            source,
+        };
+        let not_greeted = |said| LoadError::NotGreeted {
+            connections: 3,
+            patience: Duration::from_secs(2),
+            protocol: "NATS",
+            said,
+        };
+        let ended = "the server ended connection 3 before all were greeted";
+        let silent = "the server did not answer the greeting of 3 connections within 2s";
+        for (error, says) in [
+            (unwelcome(None), format!("{ended}; does it speak NATS?")),
+            (
+                unwelcome(Some(io::Error::other("reset"))),
+                format!("{ended} (reset); does it speak NATS?"),
+            ),
+            (not_greeted(None), format!("{silent}; does it speak NATS?")),
+            (
+                not_greeted(Some("220 mail".to_owned())),
+                format!("{silent}, but sent \"220 mail\"; does it speak NATS?"),
+            ),
+        ] {
+            assert_eq!(error.to_string(), says);
+        }
+    }
+
+    #[test]
     fn advice_is_of_what_went_wrong() {
         for (errno, says) in [
             (Errno::CONNREFUSED, "is the server started"),

@@ -560,7 +560,7 @@ fn conclude(recorder: &mut Recorder<'_>, waiting: Waiting, answer: Answer, now_n
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{Bytes, Numbered};
+    use crate::exchange::{Bytes, Numbered, Read};
 
     /// One that has sent so many requests.
     fn asked<R: Default>(requests: u64) -> Client<R> {
@@ -585,6 +585,48 @@ mod tests {
         let mut answered = Vec::new();
         let used = client.read(3, exchange, input, |waiting, _| answered.push(waiting.number));
         (used, answered)
+    }
+
+    /// Whose answers have two bytes, of which it reads one at a time; `#` is none.
+    #[derive(Debug)]
+    struct Pairs;
+
+    impl Exchange for Pairs {
+        type Reading = bool;
+
+        fn name(&self) -> &'static str {
+            "pairs"
+        }
+
+        fn is_single(&self) -> bool {
+            false
+        }
+
+        fn request(&mut self, _: usize, _: u64, _: &mut Vec<u8>) {}
+
+        fn read(&mut self, _: usize, _: u64, is_half: &mut bool, input: &[u8]) -> Result<Read, CodecError> {
+            if input[0] == b'#' {
+                return Ok(Read::default());
+            }
+            let answer = is_half.then_some(Answer::GOOD);
+            *is_half = !*is_half;
+            Ok(Read { bytes: 1, answer })
+        }
+
+        fn ended(&mut self, _: &mut bool) -> Option<Answer> {
+            None
+        }
+    }
+
+    #[test]
+    fn what_was_used_of_an_answer_is_followed_by_the_next_call() {
+        let mut client = asked(3);
+        assert_eq!(
+            read(&mut client, &mut Pairs, b"ababa#b"),
+            (Ok(5), vec![0, 1]),
+            "until it needs more"
+        );
+        assert_eq!(read(&mut client, &mut Pairs, b"b"), (Ok(1), vec![2]));
     }
 
     #[test]

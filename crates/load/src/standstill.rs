@@ -9,8 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
+use threadgauge_machine::clock::thread_cpu_ns;
 use threadgauge_machine::{CpuTimes, Reading};
 
 /// What a turn, or a wait for a CPU, takes beyond what it should is standing still from here on. Below it is how soon a
@@ -204,17 +203,16 @@ pub(crate) struct Outside {
 impl Outside {
     /// Takes about a millisecond. What cannot be read is as if it never happened.
     pub(crate) fn look() -> Self {
-        let Ok(reading) = Reading::take() else {
-            return Self::default();
-        };
+        Reading::take().map_or_else(|_| Self::default(), |reading| Self::of(&reading))
+    }
+
+    fn of(reading: &Reading) -> Self {
         let ticks = reading.ticks_per_second.max(1) as f64;
         let stolen = |cpu: &CpuTimes| (cpu.cpu, Duration::from_secs_f64(cpu.steal as f64 / ticks));
-        // The one clock goes on while the machine is suspended, the other does not.
-        let boot = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
         Self {
             throttled: Duration::from_nanos(reading.throttled_ns.unwrap_or(0)),
             stolen: reading.cpus.iter().map(stolen).collect(),
-            suspended: boot.saturating_sub(Duration::from_nanos(monotonic_ns())),
+            suspended: Duration::from_nanos(reading.suspended_ns),
         }
     }
 
@@ -383,6 +381,27 @@ mod tests {
         ] {
             assert_eq!(found, expected);
         }
+    }
+
+    #[test]
+    fn what_the_machine_says_is_in_one_unit() {
+        let cpu = |cpu, steal| CpuTimes {
+            cpu,
+            steal,
+            ..CpuTimes::default()
+        };
+        let outside = Outside::of(&Reading {
+            cpus: vec![cpu(0, 0), cpu(2, 25)],
+            ticks_per_second: 100,
+            throttled_ns: Some(3 * MS),
+            suspended_ns: 7 * MS,
+            ..Reading::default()
+        });
+        let ms = Duration::from_millis;
+        assert_eq!(outside.stolen, [(0, ms(0)), (2, ms(250))]);
+        assert_eq!([outside.throttled, outside.suspended], [ms(3), ms(7)]);
+        let unknown = Outside::of(&Reading::default());
+        assert_eq!(unknown.throttled, Duration::ZERO, "no CPU controller");
     }
 
     #[test]

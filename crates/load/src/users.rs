@@ -5,7 +5,7 @@
 //! that benchmark. Every delivery is checked all the same: sender, number, every byte.
 
 use std::collections::HashSet;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::sync::{LockResult, PoisonError, RwLock};
@@ -180,7 +180,7 @@ fn greeting_answer(greeting: &[u8]) -> Vec<u8> {
 
 /// The next line without its end, over what `line` holds; without one the connection has ended. Each read waits as long
 /// as the stream has it, and a line that comes piece by piece is awaited for the patience.
-fn read_line(input: &mut BufReader<&TcpStream>, line: &mut Vec<u8>, patience: Duration) -> io::Result<bool> {
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, patience: Duration) -> io::Result<bool> {
     line.clear();
     let mut begun = None;
     loop {
@@ -386,6 +386,7 @@ impl HeardBy<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -497,6 +498,23 @@ mod tests {
         let (delivered, faults) = heard.finish();
         assert_eq!(delivered, 3);
         assert_eq!(FaultKind::ALL.map(|kind| faults.count(kind)), [0, 0, 1, 3, 0]);
+    }
+
+    #[test]
+    fn a_line_is_read_in_pieces_up_to_its_limits() {
+        let longest = vec![b'x'; MOST_LINE_BYTES];
+        let mut line = Vec::new();
+        let mut input = longest[..].chain(&b"\n\nnext"[..]);
+        for bytes in [MOST_LINE_BYTES, 0] {
+            assert!(read_line(&mut input, &mut line, PATIENCE).unwrap());
+            assert_eq!(line.len(), bytes);
+        }
+        // The connection ended within a line.
+        assert!(!read_line(&mut input, &mut line, PATIENCE).unwrap());
+        let too_long = [&longest[..], b"x"].concat();
+        let mut input = too_long[..].chain(&b"\n"[..]);
+        let refused = read_line(&mut input, &mut line, PATIENCE).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

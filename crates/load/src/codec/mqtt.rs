@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn a_length_has_at_most_four_bytes_of_seven_bits_and_a_limit() {
+        assert_eq!(length(b"\x30\x7f"), Ok(Some((127, 2))));
+        assert_eq!(length(b"\x30\x80\x80\x01"), Ok(Some((1 << 14, 4))));
+        for waits in [&b"\x30"[..], b"\x30\xff", b"\x30\xff\xff\xff"] {
+            assert_eq!(length(waits), Ok(None), "{waits:?}");
+        }
+        assert_eq!(length(b"\x30\x80\x80\x80\x80"), Err(()));
+        for (bytes, is_taken) in [(MOST_BYTES, true), (MOST_BYTES + 1, false)] {
+            let mut head = Vec::new();
+            packet(PUBLISH, bytes, &mut head);
+            assert_eq!(length(&head).is_ok(), is_taken, "{bytes}");
+        }
+    }
+
+    #[test]
     fn what_it_writes_is_mqtt() {
         let mut said = Vec::new();
         Mqtt.greet(7, 12, &mut said);

@@ -148,8 +148,18 @@ mod tests {
             split_anywhere(&mut Bytes::kept(26), &changed)[0].worth,
             Worth::Changed
         );
-        let refused = answers(&mut Bytes::kept(26), [&b"refused: no\n"[..]]).unwrap_err();
-        assert!(matches!(refused, CodecError::Complaint(_)));
+        let said = |pieces: &[&'static str]| {
+            let pieces = pieces.iter().map(|piece| piece.as_bytes());
+            answers(&mut Bytes::kept(26), pieces)
+        };
+        for pieces in [&["refused: no\n"][..], &["r", "efuse", "d"]] {
+            assert!(
+                matches!(said(pieces), Err(CodecError::Complaint(_))),
+                "{pieces:?}"
+            );
+        }
+        assert_eq!(said(&["refuse"]), Ok(vec![]), "what it is shows later");
+        assert!(matches!(said(&["ref", "er"]), Err(CodecError::Foreign { .. })));
         let foreign = answers(&mut Bytes::kept(26), [&b"HTTP/1.1 400 Bad Request\r\n"[..]]);
         assert!(matches!(foreign.unwrap_err(), CodecError::Foreign { .. }));
     }

@@ -374,14 +374,14 @@ fn while_connections_are_made_it_looks_at_whether_to_go_on() {
 
 #[test]
 fn a_server_that_does_not_accept_is_given_up_after_the_timeout() {
-    let listener = accepts_nobody(1);
-    let plan = Clients {
+    let of = |listener: &TcpListener| Clients {
         timeout: Duration::from_millis(300),
         ..clients(listener.local_addr().unwrap(), 20, 1)
     };
+    let listener = accepts_nobody(1);
     // Asked every 50 ms: it would go on for a minute.
     let mut asked = 0;
-    let ended = Requests::connect_while(Echo::new(1), plan, &mut || {
+    let ended = Requests::connect_while(Echo::new(1), of(&listener), &mut || {
         asked += 1;
         asked < 1_200
     });
@@ -393,6 +393,14 @@ fn a_server_that_does_not_accept_is_given_up_after_the_timeout() {
     };
     assert_eq!(source.kind(), std::io::ErrorKind::TimedOut);
     assert!(made < wanted && wanted == 20, "{made} of {wanted}");
+    // Who goes on with fewer has those that were made.
+    let listener = accepts_nobody(1);
+    let plan = Clients {
+        go_on: true,
+        ..of(&listener)
+    };
+    let fewer = Requests::connect(Echo::new(1), plan).unwrap();
+    assert!((1..wanted).contains(&fewer.connections()));
 }
 
 #[test]
