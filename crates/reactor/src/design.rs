@@ -8,6 +8,7 @@ mod half_sync_half_async;
 mod iterative;
 mod leader_followers;
 mod made_of;
+mod one_handler_reactor;
 mod preforked;
 mod preforked_accept;
 mod preforked_descriptor;
@@ -135,6 +136,8 @@ designs! {
     /// One event loop for all connections.
     #[default]
     Reactor => reactor,
+    /// One event loop, which waits to read from a connection or to write to it.
+    OneHandlerReactor => one_handler_reactor,
     /// One event loop that reads, one that writes.
     SplitReactor => split_reactor,
     /// Several event loops that read, several that write.

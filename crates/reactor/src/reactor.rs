@@ -27,6 +27,9 @@ mod moves;
 mod moving;
 #[cfg(test)]
 mod moving_test;
+mod one_handler;
+#[cfg(test)]
+mod one_handler_test;
 #[cfg(test)]
 mod order_test;
 mod peer;

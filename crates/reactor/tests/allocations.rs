@@ -63,11 +63,12 @@ const ROUNDS: usize = 300;
 const ATTEMPTS: usize = 20;
 
 /// Designs that serve several at once in this process.
-const DESIGNS: [Design; 10] = [
+const DESIGNS: [Design; 11] = [
     Design::ThreadPerConnection,
     Design::PrethreadedMutex,
     Design::PrethreadedAcceptor,
     Design::Reactor,
+    Design::OneHandlerReactor,
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,

@@ -32,6 +32,7 @@ impl Way {
 /// The ways of this file.
 const WAYS: &[Way] = &[
     Way(Design::Reactor, Sends::Call),
+    Way(Design::OneHandlerReactor, Sends::Call),
     Way(Design::SplitReactor, Sends::Call),
     Way(Design::ReactorPool, Sends::Call),
     Way(Design::ReactorPerCore, Sends::Call),

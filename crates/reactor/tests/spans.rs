@@ -95,12 +95,13 @@ impl Session for Twice {
 }
 
 /// Designs that serve with threads or loops: those that fork tell their own subscriber, in another process.
-const DESIGNS: [Design; 11] = [
+const DESIGNS: [Design; 12] = [
     Design::Iterative,
     Design::ThreadPerConnection,
     Design::PrethreadedMutex,
     Design::PrethreadedAcceptor,
     Design::Reactor,
+    Design::OneHandlerReactor,
     Design::SplitReactor,
     Design::ReactorPool,
     Design::ReactorPerCore,

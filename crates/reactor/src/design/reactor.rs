@@ -1,4 +1,4 @@
-//! One event loop for everything: that of JAWS before its optimisations.
+//! One event loop for everything, which waits to read from a connection and to write to it at once.
 
 use std::num::NonZeroUsize;
 
@@ -13,7 +13,7 @@ use crate::setting::Setting;
 pub(super) const ABOUT: About = About {
     name: "reactor",
     summary: "one thread waits for all connections, and reads and writes whichever is ready",
-    source: "Schmidt, Reactor, 1995; JAWS before its optimisations",
+    source: "Schmidt, Reactor, 1995",
     memory: Memory::Shared,
     at_once: AtOnce::Many,
     settings: &[Setting::Sends, Setting::WhenFull],

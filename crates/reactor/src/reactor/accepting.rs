@@ -162,7 +162,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         let writer = self.moves.writer_of(id);
         let slot = id.slot();
         let token = Token::new(slot);
-        let interest = match writer == self.index {
+        let waits_for_both = writer == self.index && !self.has_one_handler;
+        let interest = match waits_for_both {
             true => Interest::both(token, token),
             false => Interest::read(token),
         };
@@ -185,7 +186,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         }
         let mut read = Box::new(ReadHalf::new(connection, reactor.now()));
         read.readable = reactor.completes();
-        let watched = writer == self.index && !reactor.completes();
+        let watched = waits_for_both && !reactor.completes();
         match self.peers.get(id) {
             Some(peer) => {
                 peer.read = Some(read);

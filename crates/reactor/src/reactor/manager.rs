@@ -19,6 +19,8 @@ pub struct ReactorManager {
     /// What each reactor is for.
     roles: RwLock<Vec<Role>>,
     placement: Placement,
+    /// Whether a handle has one handler, which waits to read or to write.
+    has_one_handler: bool,
     /// How many halves of connections each reactor has.
     loads: Vec<AtomicUsize>,
     /// Where the groups are that sessions have joined.
@@ -80,11 +82,20 @@ impl ReactorManager {
         (count(readers), count(all - readers))
     }
 
+    /// One reactor, on which a handle has one handler, which waits to read or to write: JAWS before its optimisations.
+    pub(crate) fn of_one_handler() -> Self {
+        Self {
+            has_one_handler: true,
+            ..Self::joined(NonZeroUsize::MIN, Placement::ByHandle)
+        }
+    }
+
     fn new(roles: Vec<Role>, placement: Placement) -> Self {
         let loads = roles.iter().map(|_| AtomicUsize::new(0)).collect();
         Self {
             roles: RwLock::new(roles),
             placement,
+            has_one_handler: false,
             loads,
             groups: Mutex::default(),
         }
@@ -139,6 +150,11 @@ impl ReactorManager {
 
     fn role(&self, reactor: usize) -> Role {
         self.roles.read().unwrap_or_else(PoisonError::into_inner)[reactor]
+    }
+
+    /// Whether a handle has one handler.
+    pub(crate) fn has_one_handler(&self) -> bool {
+        self.has_one_handler
     }
 
     // What moves.

@@ -81,6 +81,8 @@ pub(crate) struct ReadHalf<S> {
     held_up_by_loops: i32,
     /// When it has a turn although receivers hold it up.
     throttle: Throttle,
+    /// A write has its [place](super::one_handler).
+    pub is_replaced: bool,
     /// What the write half was asked to.
     pub finish: Option<Finish>,
     /// It has been on more loops than one, which know it.
@@ -133,6 +135,7 @@ impl<S: Session> ReadHalf<S> {
             held_up: 0,
             held_up_by_loops: 0,
             throttle: Throttle::default(),
+            is_replaced: false,
             finish: None,
             has_moved: false,
             group: None,
@@ -157,9 +160,9 @@ impl<S: Session> ReadHalf<S> {
         !self.is_held_up() && self.connection.wants_input()
     }
 
-    /// Whether nothing is to be received from it, for somebody else's sake.
+    /// Whether nothing is to be received from it, for somebody else's sake or for a write in its place.
     pub fn is_held_up(&self) -> bool {
-        self.held_up > 0 && (self.throttle != Throttle::Over || self.held_up_by_loops > 0)
+        self.is_replaced || self.held_up > 0 && (self.throttle != Throttle::Over || self.held_up_by_loops > 0)
     }
 
     /// One more holds it up (`1`), or one less (`-1`).

@@ -165,6 +165,8 @@ pub(super) struct ServingLoop<'a, P: Protocol> {
     pub counters: &'a Counters,
     /// Who has more bytes waiting holds up those who send to it.
     pub holds_up_above: usize,
+    /// A write takes the place of a read: see [`one_handler`](super::one_handler).
+    pub has_one_handler: bool,
     pub peers: Peers<P::Session>,
     pub effects: Effects,
     /// Where receives put their bytes.
@@ -225,6 +227,7 @@ impl<'a, P: Protocol> ServingLoop<'a, P> {
             shared,
             counters: serving.counters.block(index),
             holds_up_above: serving.options.holds_up_above(),
+            has_one_handler: shared.manager.has_one_handler(),
             peers: Peers::default(),
             effects: Effects::default(),
             input: vec![0; RECEIVE_BYTES].into_boxed_slice(),

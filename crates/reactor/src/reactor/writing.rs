@@ -64,7 +64,8 @@ impl<P: Protocol> ServingLoop<'_, P> {
         effects.clear_messages();
         self.effects = effects;
         let much = (self.dirty.len() * MUCH_FOR_ONE).clamp(MUCH_FOR_ALL, MOST_UNSENT);
-        if self.unsent >= much {
+        // Where a handle has one handler, each waits for its place.
+        if self.unsent >= much && !self.has_one_handler {
             self.send_early();
         }
     }
@@ -209,6 +210,10 @@ impl<P: Protocol> ServingLoop<'_, P> {
         // Who is to be dropped is offered it once more, though it is not said that the socket takes more.
         write.blocked &= !options.drops(write.outbox.len());
         self.send(slot);
+        if self.has_one_handler {
+            // If it has taken all, its read has its place again.
+            self.sent_early.push(slot);
+        }
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
         let waiting = write.outbox.len();
@@ -260,7 +265,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
             if let Some(write) = self.peers.at(slot).and_then(|peer| peer.write.as_mut())
                 && std::mem::take(&mut write.dirty)
             {
-                self.send(slot);
+                if !self.waits_for_its_place(slot) {
+                    self.send(slot);
+                }
                 self.after_send(slot, reactor);
             }
         }
@@ -382,6 +389,9 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Sees what having sent makes possible.
     fn after_send(&mut self, slot: u32, reactor: &mut Loop<P::Session>) {
         let limit = self.serving.options.output_limit;
+        if self.has_one_handler {
+            self.choose_operation(slot, reactor);
+        }
         let Some(peer) = self.peers.at(slot) else { return };
         let Some(write) = &mut peer.write else { return };
         if write.blocked {

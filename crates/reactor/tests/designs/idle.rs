@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::served::Served;
 use crate::{Test, test};
 
-const DESIGNS: [(&str, &[&str]); 10] = [
+const DESIGNS: [(&str, &[&str]); 11] = [
     ("reactor", &[]),
+    ("one-handler-reactor", &[]),
     ("split-reactor", &[]),
     ("reactor-pool", &[]),
     ("reactor-per-core", &[]),

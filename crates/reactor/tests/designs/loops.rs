@@ -35,8 +35,9 @@ pub fn tests() -> Vec<Test> {
 }
 
 /// The threads of each design beside the first, with these settings.
-const THREADS: [(&str, &[&str], &[&str]); 7] = [
+const THREADS: [(&str, &[&str], &[&str]); 8] = [
     ("reactor", &[], &[]),
+    ("one-handler-reactor", &[], &[]),
     ("split-reactor", &[], &["writes-1"]),
     (
         "reactor-pool",

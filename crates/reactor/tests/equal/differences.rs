@@ -18,6 +18,8 @@ pub enum Difference {
     OrderOfSteps,
     /// What comes after the stop is not heard where a thread or process blocks for each client.
     LateInput,
+    /// Not played: what is sent to a client in a trace fits into its socket, so that it does not wait.
+    ReadOrWrite,
     /// Not played: the time to drain is the server's.
     DrainTime,
     /// Not played: nothing crashes.
@@ -29,12 +31,13 @@ pub enum Difference {
 }
 
 impl Difference {
-    const ALL: [(Self, &str); 9] = [
+    const ALL: [(Self, &str); 10] = [
         (Self::AtOnce, "at-once"),
         (Self::Apart, "apart"),
         (Self::LateDiscard, "late-discard"),
         (Self::OrderOfSteps, "order-of-steps"),
         (Self::LateInput, "late-input"),
+        (Self::ReadOrWrite, "read-or-write"),
         (Self::DrainTime, "drain-time"),
         (Self::Isolation, "isolation"),
         (Self::MessagesOfEcho, "messages-of-echo"),
