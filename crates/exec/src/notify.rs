@@ -47,6 +47,12 @@ impl Notify {
         }
     }
 
+    /// Whether the owner sleeps, or is about to.
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst)
+    }
+
     /// Sleeps until `ready` says so, or until the instant given: `false` if that came first.
     pub(crate) fn wait(&self, mut ready: impl FnMut() -> bool, until: Option<Instant>) -> bool {
         loop {

@@ -129,16 +129,8 @@ impl<'scope> ThreadSource<'scope> for OwnThreads<'scope, '_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::shared::tests::until;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-    use std::time::{Duration, Instant};
-
-    fn until(condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !condition() {
-            assert!(Instant::now() < deadline, "waited in vain");
-            std::thread::yield_now();
-        }
-    }
 
     #[test]
     fn those_that_have_ended_do_not_pile_up() {

@@ -15,7 +15,8 @@
 //! between two looks at the rings. Working saves the wake-up for each result, but while the caller runs a processor,
 //! results of others wait. So it works only after a streak of service times that are small against a wake-up
 //! ([`policy::SMALL_NS`]) and stops at a long one, unless enough short ones ([`policy::SHORT_PER_LONG`]) outweigh it;
-//! each time that it had to stop it asks for a longer streak. While it works in the default mode there are as many
+//! each time that it had to stop it asks for a streak twice as long, up to what short ones count at most
+//! ([`policy::MOST_CREDIT`]); after so many it asks for the first again. While it works in the default mode there are as many
 //! workers beside it as leave it a CPU, the rest is parked: more could only take CPUs from those. A worker that sees
 //! long service times recalls the others by itself.
 //!
@@ -33,6 +34,8 @@
 mod batch;
 mod caller;
 mod policy;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::ops::ControlFlow;

@@ -42,6 +42,37 @@ impl Batch {
     }
 }
 
+/// The times of objects that one carrier runs without a pause: each starts when the one before it ended.
+pub(super) struct Stretch {
+    begun_ns: u64,
+    /// When the last one ended.
+    pub(super) at_ns: u64,
+    pub(super) longest_ns: u64,
+}
+
+impl Stretch {
+    #[inline]
+    pub(super) fn begun(at_ns: u64) -> Self {
+        Self {
+            begun_ns: at_ns,
+            at_ns,
+            longest_ns: 0,
+        }
+    }
+
+    /// One more has ended.
+    #[inline]
+    pub(super) fn goes_to(&mut self, ended_ns: u64) {
+        self.longest_ns = self.longest_ns.max(ended_ns - self.at_ns);
+        self.at_ns = ended_ns;
+    }
+
+    #[inline]
+    pub(super) fn took_ns(&self) -> u64 {
+        self.at_ns - self.begun_ns
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +100,19 @@ mod tests {
             }
         }
         assert_eq!(Batch::new(Mode::Prompt, 10_000).most, MAX_BATCH);
+    }
+
+    #[test]
+    fn a_stretch_is_as_long_as_its_objects_together() {
+        let mut stretch = Stretch::begun(1_000);
+        assert_eq!(
+            (stretch.at_ns, stretch.longest_ns, stretch.took_ns()),
+            (1_000, 0, 0)
+        );
+        for (ended_ns, longest_ns, took_ns) in [(1_003, 3, 3), (1_010, 7, 10), (1_015, 7, 15)] {
+            stretch.goes_to(ended_ns);
+            let times = (stretch.at_ns, stretch.longest_ns, stretch.took_ns());
+            assert_eq!(times, (ended_ns, longest_ns, took_ns));
+        }
     }
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use super::batch::Batch;
-use super::policy::{Policy, SMALL_NS, STREAK};
+use super::batch::{Batch, Stretch};
+use super::policy::{Policy, SMALL_NS, STREAK, Starts};
 use super::worker::{NO_OBJECT, Pool, SharedSlot, WorkerSlot};
 use crate::adaptive::{Governor, Meter};
 use crate::clock::Clock;
@@ -43,18 +43,18 @@ const LONE_COUNT: usize = 64;
 const LONE_NS: u64 = 30;
 /// For how long it runs one object after the other as the only carrier before it looks for other news.
 const ALONE_NS: u64 = 50_000;
-/// An object up to this, with what came before it, is not worth a second reading of the clock; after a longer one so
-/// many objects are timed from their own start.
-const BRIEF_NS: u64 = 1_000;
-const TIMED: u32 = 256;
 
 /// The caller's side of a call.
 pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     pool: &'p Pool<'c, I, W>,
     settings: &'p Settings,
+    /// More workers than there are objects are of no use.
+    at_most: usize,
     governor: Governor,
     sink: &'d mut ResultSink<I::Item, W::Output, F, B>,
     slots: Vec<SharedSlot<I::Item, W::Output>>,
+    /// Why no more workers can be made, if so.
+    shortage: Option<io::Error>,
     policy: Policy,
     /// There are no workers, though there should be: the caller is the only carrier.
     alone: bool,
@@ -71,8 +71,8 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     claimed: Claimed<I::Item>,
     results: Vec<Raw<I::Item, W::Output>>,
     clock: Clock,
-    /// So many objects to come have their start read from the clock, when the caller is the only carrier.
-    timed: u32,
+    /// Of objects that it runs as the only carrier.
+    starts: Starts,
     warned: bool,
     /// Since when there has been nothing for it to work on.
     starving_ns: Option<u64>,
@@ -105,10 +105,13 @@ where
         Self {
             pool,
             settings,
+            // One at least, to find that there are none.
+            at_most: pool.shared.at_most().max(1),
             meter: pool.shared.cpu.meter(),
             governor,
             sink,
             slots: Vec::new(),
+            shortage: None,
             alone: false,
             listening: (policy.mode == Mode::Prompt).then(Instant::now),
             policy,
@@ -119,7 +122,7 @@ where
             claimed: Claimed::default(),
             results: Vec::new(),
             clock: pool.shared.clock(),
-            timed: TIMED,
+            starts: Starts::new(),
             warned: false,
             starving_ns: None,
             solo_until_ns: 0,
@@ -136,111 +139,143 @@ where
     where
         'p: 'scope,
     {
-        let pool = self.pool;
-        let shared = &pool.shared;
-        // One at least, to find that there are none.
-        let at_most = shared.at_most().max(1);
-        let mut shortage = None;
-        let mut over = false;
-        loop {
-            self.tell();
-            if let Some(since) = self.listening
-                && self.slots.len() >= self.told.min(at_most)
-                && !shared.source().over()
-            {
-                let until = self.policy.trial(since);
-                if Instant::now() >= until {
+        while self.turn(threads) {}
+        self.shortage
+    }
+
+    /// Does what there is to do, or sleeps until there is something. `false` once all is finished.
+    fn turn<'scope, H: ThreadSource<'scope>>(&mut self, threads: &H) -> bool
+    where
+        'p: 'scope,
+    {
+        self.tell();
+        if self.listens() {
+            return true;
+        }
+        // All carriers first: a processor may wait for another's.
+        if self.add_missing(threads) {
+            self.drain();
+            return true;
+        }
+        let drained = self.drain();
+        if self.works(drained) || drained > 0 || self.workers() != self.told {
+            return true;
+        }
+        if self.all_have_ended() {
+            // What they left before they ended.
+            self.drain();
+            return false;
+        }
+        if self.sleep() {
+            self.look_after_the_puller();
+        }
+        true
+    }
+
+    /// Waits a moment for what all its workers bring, as long as it is to listen. `false` if it is not.
+    fn listens(&mut self) -> bool {
+        let Some(since) = self.listening else { return false };
+        if self.slots.len() < self.told.min(self.at_most) || self.pool.shared.source().over() {
+            return false;
+        }
+        let until = self.policy.trial(since);
+        if Instant::now() >= until {
+            self.listening = None;
+        } else if self.drain() == 0 {
+            self.listen(Some(until));
+        }
+        true
+    }
+
+    /// How many workers there are to be.
+    fn wanted(&self) -> usize {
+        if self.alone {
+            // To find whether there is a thread by now.
+            1
+        } else {
+            self.workers().min(self.at_most).saturating_add(self.relief)
+        }
+    }
+
+    /// Makes a worker where one is missing. Whether it has made one.
+    fn add_missing<'scope, H: ThreadSource<'scope>>(&mut self, threads: &H) -> bool
+    where
+        'p: 'scope,
+    {
+        if self.slots.len() >= self.wanted() || self.pool.shared.source().over() {
+            return false;
+        }
+        let mut made = false;
+        if self.shortage.is_none() && threads.any_free() {
+            match self.add_worker(threads) {
+                Ok(added) => made = added,
+                Err(error) => {
+                    self.shortage = Some(error);
                     self.listening = None;
-                } else if self.drain() == 0 {
-                    self.listen(Some(until));
                 }
-                continue;
-            }
-            let wanted = if self.alone {
-                1
-            } else {
-                self.workers().min(at_most).saturating_add(self.relief)
-            };
-            let mut made = false;
-            if self.slots.len() < wanted && !over {
-                over = shared.source().over();
-                if !over && shortage.is_none() && threads.any_free() {
-                    match self.add_worker(threads) {
-                        Ok(added) => made = added,
-                        Err(error) => {
-                            shortage = Some(error);
-                            self.listening = None;
-                        }
-                    }
-                }
-                if made {
-                    self.stand_in(false);
-                } else if self.slots.is_empty() && !over {
-                    self.stand_in(true);
-                } else if self.relief > 0 && !self.policy.working && self.claim(Who::Helping) == Claim::Got {
-                    // No thread for it: what lies in the buffer is the caller's.
-                    self.work();
-                    continue;
-                }
-            }
-            let drained = self.drain();
-            // All carriers first: a processor may wait for another's.
-            if self.policy.working && !made {
-                if (self.alone || self.told == 0) && self.work_alone() {
-                    continue;
-                }
-                let who = if self.policy.mode == Mode::Throughput {
-                    Who::Caller
-                } else {
-                    Who::Helping
-                };
-                let claim = self.claim(who);
-                if claim != Claim::Busy {
-                    self.starving_ns = None;
-                }
-                match claim {
-                    Claim::Got => {
-                        self.fed += 1;
-                        if self.fed == FED_WELL {
-                            self.solo_ns = SOLO_NS;
-                        }
-                        self.work();
-                        continue;
-                    }
-                    Claim::Over => over = true,
-                    Claim::Busy if who == Who::Helping => {
-                        // Until a worker comes.
-                        if self.work_alone() {
-                            self.starving_ns = None;
-                        } else if drained == 0 {
-                            self.starve();
-                        }
-                        continue;
-                    }
-                    Claim::Wait | Claim::Busy => {}
-                }
-            }
-            if made || drained > 0 || self.workers() != self.told {
-                continue;
-            }
-            let all_idle = {
-                let source = shared.source();
-                over = source.over();
-                source.running == 0 && !source.pulling
-            };
-            if over {
-                pool.recall();
-                if all_idle {
-                    if self.drain() > 0 {
-                        continue;
-                    }
-                    return shortage;
-                }
-            }
-            if self.sleep() {
-                self.look_after_the_puller();
             }
         }
+        self.stand_in(self.slots.is_empty());
+        made
+    }
+
+    /// The caller's part of the work, if it has one now: it need not sleep then. `drained`: how much the workers have
+    /// just brought.
+    fn works(&mut self, drained: usize) -> bool {
+        if !self.policy.working {
+            // Without a thread for who is to relieve the puller, what lies in the buffer is the caller's.
+            let relieves = self.relief > 0 && self.slots.len() < self.wanted();
+            if relieves && self.claim(Who::Helping) == Claim::Got {
+                self.work();
+                return true;
+            }
+            return false;
+        }
+        if (self.alone || self.told == 0) && self.work_alone() {
+            return true;
+        }
+        let who = if self.policy.mode == Mode::Throughput {
+            Who::Caller
+        } else {
+            Who::Helping
+        };
+        let claim = self.claim(who);
+        if claim != Claim::Busy {
+            self.starving_ns = None;
+        }
+        match claim {
+            Claim::Got => {
+                self.fed += 1;
+                if self.fed == FED_WELL {
+                    self.solo_ns = SOLO_NS;
+                }
+                self.work();
+                true
+            }
+            Claim::Busy if who == Who::Helping => {
+                // Until a worker comes.
+                if self.work_alone() {
+                    self.starving_ns = None;
+                } else if drained == 0 {
+                    self.starve();
+                }
+                true
+            }
+            Claim::Over | Claim::Wait | Claim::Busy => false,
+        }
+    }
+
+    /// Whether nothing is left to claim, and nobody at work. Once nothing is, all workers are called to their end.
+    fn all_have_ended(&self) -> bool {
+        let pool = self.pool;
+        let (over, idle) = {
+            let source = pool.shared.source();
+            (source.over(), source.running == 0 && !source.pulling)
+        };
+        if over {
+            pool.recall();
+        }
+        over && idle
     }
 
     fn claim(&mut self, who: Who) -> Claim {
@@ -433,16 +468,15 @@ where
         self.drain();
         let before = self.sink.finished;
         let begun_ns = self.clock.now_ns();
-        let mut ended_ns = begun_ns;
-        while self.policy.working && ended_ns - begun_ns < ALONE_NS {
+        let (mut ended_ns, mut took_ns) = (begun_ns, 0);
+        while self.policy.working && took_ns < ALONE_NS {
             if shared.must_stop(ended_ns) {
                 break;
             }
             let Some((index, object)) = source.pull() else {
                 break;
             };
-            let started_ns = if self.timed > 0 || shared.deadline().is_some() {
-                self.timed = self.timed.saturating_sub(1);
+            let started_ns = if self.starts.next_is_read(shared.deadline().is_some()) {
                 self.clock.now_ns()
             } else {
                 ended_ns
@@ -452,16 +486,15 @@ where
                 break;
             }
             let before_ns = mem::replace(&mut ended_ns, self.run(index, object, started_ns, Self::deliver));
-            if ended_ns - before_ns > BRIEF_NS {
-                self.timed = TIMED;
-            }
+            self.starts.observe(before_ns, ended_ns);
+            took_ns = ended_ns - begun_ns;
             if self.sink.broken.is_some() {
                 break;
             }
         }
         drop(source);
         self.after_delivery();
-        self.go_alone_if_brief(self.sink.finished - before, ended_ns - begun_ns);
+        self.go_alone_if_brief(self.sink.finished - before, took_ns);
         true
     }
 
@@ -534,22 +567,21 @@ where
         let mut next = left.next();
         let (mut longest_ns, mut took_ns) = (0, 0);
         while next.is_some() {
-            let begun_ns = self.clock.now_ns();
-            let mut started_ns = begun_ns;
+            let mut stretch = Stretch::begun(self.clock.now_ns());
             while let Some((index, object)) = next.take() {
+                let started_ns = stretch.at_ns;
                 if shared.must_stop(started_ns) {
                     shared.give_back(std::iter::once((index, object)).chain(left.by_ref()), started_ns);
                     break;
                 }
-                let ended_ns = self.run(index, object, started_ns, |caller, raw| caller.results.push(raw));
-                longest_ns = longest_ns.max(ended_ns - started_ns);
-                started_ns = ended_ns;
+                stretch.goes_to(self.run(index, object, started_ns, |caller, raw| caller.results.push(raw)));
                 next = left.next();
-                if started_ns - begun_ns >= self.batch.ns {
+                if stretch.took_ns() >= self.batch.ns {
                     break;
                 }
             }
-            took_ns += started_ns - begun_ns;
+            longest_ns = longest_ns.max(stretch.longest_ns);
+            took_ns += stretch.took_ns();
             let mut results = mem::take(&mut self.results);
             results.drain(..).for_each(|raw| self.deliver(raw));
             self.results = results;
@@ -572,24 +604,31 @@ where
     /// Until a result or other news comes; at the deadline, names whoever still runs. Whether it is time to look after
     /// who pulls.
     fn sleep(&mut self) -> bool {
-        let pool = self.pool;
-        let shared = &pool.shared;
-        let slots = &self.slots;
-        let news = || pool.shared.wake_pending.take() || slots.iter().any(|slot| slot.ring.len() > 0);
-        let deadline = if self.warned { None } else { shared.deadline() };
-        let look = shared.is_watched().then(|| Instant::now() + self.stall);
-        let until = match (deadline, look) {
-            (Some(deadline), Some(look)) => Some(deadline.min(look)),
-            (either, None) | (None, either) => either,
-        };
-        if shared.caller.wait(news, until) {
+        if self.listen(self.wakes_at(Instant::now())) {
             return false;
         }
-        if deadline.is_none_or(|deadline| Instant::now() < deadline) {
-            return true;
+        let late = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+        if late {
+            self.name_who_is_late();
         }
+        !late
+    }
+
+    /// The deadline, until it has passed.
+    fn deadline(&self) -> Option<Instant> {
+        let deadline = self.pool.shared.deadline();
+        deadline.filter(|_| !self.warned)
+    }
+
+    /// When it is to wake that falls asleep now, whatever comes.
+    fn wakes_at(&self, now: Instant) -> Option<Instant> {
+        let look = self.pool.shared.is_watched().then(|| now + self.stall);
+        self.deadline().into_iter().chain(look).min()
+    }
+
+    fn name_who_is_late(&mut self) {
         self.warned = true;
-        shared.halt(HaltReason::Deadline);
+        self.pool.shared.halt(HaltReason::Deadline);
         // SeqCst: pairs with the fence in `Pool::set_current`.
         fence(Ordering::SeqCst);
         for slot in &self.slots {
@@ -598,6 +637,5 @@ where
                 self.settings.warn(Warning::Overrun { index });
             }
         }
-        false
     }
 }

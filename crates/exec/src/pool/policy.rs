@@ -14,14 +14,17 @@ pub(super) const STREAK: u32 = 8;
 const TRIAL: Duration = Duration::from_micros(200);
 /// The same, once it has seen short ones.
 const PROMISING_TRIAL: Duration = Duration::from_millis(1);
-const LONGEST_STREAK: u32 = 1 << 12;
 /// What a long one takes off the streak of short ones: waking the caller itself makes some seem long.
 const SETBACK: u32 = 8;
 /// So many short ones outweigh a long one: it does not stop the caller.
 pub(super) const SHORT_PER_LONG: u32 = 64;
 /// More short ones than this do not count: three long ones in a row are outweighed, a fourth is not. And after so many
-/// the caller's streak need not be longer than at first.
+/// the caller's streak need not be longer than at first: a longer one than this is never waited for.
 const MOST_CREDIT: u32 = 3 * SHORT_PER_LONG;
+/// As the only carrier: an object up to this, with what came before it, is not worth a second reading of the clock;
+/// after a longer one so many objects are timed from their own start.
+const BRIEF_NS: u64 = 1_000;
+const TIMED: u32 = 256;
 
 /// Whether the caller works.
 pub(super) struct Policy {
@@ -29,7 +32,7 @@ pub(super) struct Policy {
     pub(super) working: bool,
     pub(super) streak: u32,
     needed: u32,
-    /// Short ones since it works, less what long ones took off.
+    /// Short ones since it last began to work, less what long ones took off while it did.
     credit: u32,
 }
 
@@ -80,16 +83,45 @@ impl Policy {
         }
     }
 
-    /// The caller stops working, as the work is long or there is none for it.
-    pub(super) fn stop(&mut self) {
+    /// The caller stops working, as the work is long.
+    fn stop(&mut self) {
         self.working = false;
         self.streak = 0;
-        self.needed = (self.needed * 2).min(LONGEST_STREAK);
+        // Twice as much as was reached, which was below `MOST_CREDIT`.
+        self.needed *= 2;
     }
 
     /// When the time to listen ends that began then.
     pub(super) fn trial(&self, since: Instant) -> Instant {
         since + if self.streak > 0 { PROMISING_TRIAL } else { TRIAL }
+    }
+}
+
+/// Whether the start of an object is read from the clock, where the one before it ended when it starts.
+pub(super) struct Starts {
+    /// Of so many to come.
+    timed: u32,
+}
+
+impl Starts {
+    pub(super) fn new() -> Self {
+        Self { timed: TIMED }
+    }
+
+    /// Where there is a deadline, each is.
+    #[inline]
+    pub(super) fn next_is_read(&mut self, deadline: bool) -> bool {
+        let read = self.timed > 0 || deadline;
+        self.timed = self.timed.saturating_sub(1);
+        read
+    }
+
+    /// An object, with what came before it, took from then until then.
+    #[inline]
+    pub(super) fn observe(&mut self, before_ns: u64, ended_ns: u64) {
+        if ended_ns - before_ns > BRIEF_NS {
+            self.timed = TIMED;
+        }
     }
 }
 
@@ -163,6 +195,32 @@ mod tests {
         see(&mut policy, 3 * 64, SHORT_NS);
         see(&mut policy, 4, LONG_NS);
         assert_eq!(short_ones(&mut policy), 16, "twice the first");
+    }
+
+    #[test]
+    fn no_streak_is_longer_than_the_most_that_short_ones_count() {
+        let mut policy = policy(Mode::Prompt);
+        let streaks = [(); 12].map(|()| {
+            let streak = short_ones(&mut policy);
+            policy.stop();
+            streak
+        });
+        assert_eq!(streaks, [8, 16, 32, 64, 128, 193, 16, 32, 64, 128, 193, 16]);
+    }
+
+    #[test]
+    fn an_objects_start_is_read_after_what_was_not_brief_and_where_there_is_a_deadline() {
+        let reads = |starts: &mut Starts, times: u32, deadline| {
+            (0..times).filter(|_| starts.next_is_read(deadline)).count()
+        };
+        let mut starts = Starts::new();
+        assert_eq!(reads(&mut starts, 300, false), 256, "at first");
+        assert_eq!(reads(&mut starts, 300, true), 300);
+        let hour_ns = 3_600_000_000_000;
+        for (took_ns, timed) in [(0, 0), (1_000, 0), (1_001, 256), (hour_ns, 256)] {
+            starts.observe(hour_ns, hour_ns + took_ns);
+            assert_eq!(reads(&mut starts, 300, false), timed, "{took_ns} ns");
+        }
     }
 
     #[test]

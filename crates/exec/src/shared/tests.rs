@@ -493,7 +493,7 @@ fn what_was_claimed_and_not_started_is_given_back_with_the_reason() {
     assert_eq!(shared.source().halt, Some(HaltReason::Broken));
 }
 
-fn until(condition: impl Fn() -> bool) {
+pub(crate) fn until(condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain");
