@@ -126,7 +126,8 @@ impl<'scope> ThreadSource<'scope> for OwnThreads<'scope, '_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::shared::tests::until;

@@ -136,7 +136,8 @@ pub(crate) fn scope<'env, T>(
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use std::num::NonZeroUsize;

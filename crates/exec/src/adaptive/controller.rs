@@ -33,7 +33,8 @@
 //! single object: it misleads more often than it helps. A degree that rises by one for each object that ends (TCP's
 //! slow start) is twice what it can judge when it has to stop.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use std::ops::RangeInclusive;

@@ -4,11 +4,14 @@
 //! each result, and where the degree has changed, those who give out permits.
 
 mod controller;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod regret;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod servers;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod simulation;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,7 +128,8 @@ fn thread_cpu_ns() -> Option<u64> {
     None
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::num::NonZeroUsize;
 
