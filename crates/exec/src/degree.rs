@@ -119,3 +119,33 @@ pub(crate) fn cpus() -> usize {
     static CPUS: OnceLock<usize> = OnceLock::new();
     *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+
+    use super::*;
+
+    #[test]
+    fn an_adaptive_degree_keeps_within_its_bounds() {
+        let of = |number| NonZeroUsize::new(number).unwrap();
+        let most = 256.max(4 * cpus());
+        for (lower, upper, least, most) in [
+            (Included(of(3)), Included(of(60)), 3, 60),
+            (Excluded(of(3)), Excluded(of(60)), 4, 59),
+            (Unbounded, Unbounded, 1, most),
+            (Included(of(most + 7)), Unbounded, most + 7, most + 7),
+            (Included(of(9)), Included(of(4)), 4, 4),
+            (Unbounded, Excluded(of(1)), 1, 1),
+        ] {
+            let degree = Degree::adaptive((lower, upper));
+            let expected = Degree::Adaptive {
+                least: of(least),
+                most: of(most),
+            };
+            assert_eq!(degree, expected, "{lower:?} {upper:?}");
+            assert_eq!(degree.most(), most);
+        }
+        assert_eq!(Degree::Fixed(of(7)).most(), 7);
+    }
+}

@@ -94,3 +94,23 @@ impl<I: Iterator> Rest<Boxing<I>> {
         Rest::new(taken, iterator.map(|boxing| boxing.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_large_is_more_than_16_kib_with_its_result() {
+        const { assert!(!is_large::<[u8; 8 << 10], [u8; 7 << 10]>()) };
+        const { assert!(is_large::<[u8; 8 << 10], [u8; 8 << 10]>()) };
+        const { assert!(is_large::<[u8; 17 << 10], ()>()) };
+    }
+
+    #[test]
+    fn in_boxes_there_are_as_many() {
+        let (three, endless) = (Boxing(0..3), Boxing(0_u64..));
+        assert_eq!(three.size_hint(), (3, Some(3)));
+        assert_eq!(endless.size_hint(), (0_u64..).size_hint());
+        assert_eq!(three.map(|object| *object).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}

@@ -328,3 +328,42 @@ pub enum Warning {
         index: usize,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_an_object_follow_from_its_start_and_its_end() {
+        let epoch = Instant::now();
+        let times = Times {
+            epoch,
+            started_ns: 1_000,
+            ended_ns: 4_000,
+        };
+        let micros = Duration::from_micros;
+        assert_eq!(times.queue_wait(), micros(1));
+        assert_eq!(times.service(), micros(3));
+        assert_eq!(times.completion(), micros(4));
+        assert_eq!(times.turnaround(), 4.0 / 3.0);
+        assert_eq!(times.ended_at(), epoch + micros(4));
+    }
+
+    #[test]
+    fn the_rest_is_what_was_taken_in_its_order_and_what_is_left_of_the_iterator() {
+        let taken = vec![(2, 'c'), (0, 'a')];
+        let mut rest = Rest::new(taken.clone(), Some("xyz".chars()));
+        // Of three bytes as few as one character may be left.
+        assert_eq!(rest.size_hint(), (3, Some(5)));
+        assert_eq!(rest.by_ref().collect::<String>(), "acxyz");
+        assert_eq!((rest.size_hint(), rest.next()), ((0, Some(0)), None));
+        assert_eq!(
+            Rest::new(taken.clone(), None::<std::str::Chars<'_>>).size_hint(),
+            (2, Some(2))
+        );
+        assert_eq!(
+            Rest::new(taken, Some(std::iter::repeat('z'))).size_hint(),
+            (usize::MAX, None)
+        );
+    }
+}

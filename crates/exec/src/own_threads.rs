@@ -134,6 +134,20 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     #[test]
+    fn they_are_looked_at_when_there_are_twice_as_many_as_were_left() {
+        scope(|threads| {
+            threads.made().left = FEW;
+            for made in 1..2 * FEW {
+                threads.spawn("short", || ()).unwrap();
+                until(|| threads.made().unjoined.iter().all(ScopedJoinHandle::is_finished));
+                assert_eq!(threads.made().unjoined.len(), made);
+            }
+            threads.spawn("one more", || ()).unwrap();
+            assert!(threads.made().unjoined.len() < 2);
+        });
+    }
+
+    #[test]
     fn those_that_have_ended_do_not_pile_up() {
         scope(|threads| {
             for _ in 0..200 {

@@ -116,3 +116,30 @@ impl Reporter {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_it_took_so_far_by_the_objects() {
+        let seconds = Duration::from_secs;
+        for (finished, total, remaining) in [
+            (0, Some(6), None),
+            (2, None, None),
+            (1, Some(6), Some(seconds(40))),
+            (2, Some(6), Some(seconds(16))),
+            (6, Some(6), Some(seconds(0))),
+            // The iterator had more than it said.
+            (8, Some(6), Some(seconds(0))),
+        ] {
+            let progress = Progress {
+                finished,
+                started: 6,
+                total,
+                elapsed: seconds(8),
+            };
+            assert_eq!(progress.remaining(), remaining, "{finished} of {total:?}");
+        }
+    }
+}

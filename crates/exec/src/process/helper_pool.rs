@@ -111,7 +111,7 @@ where
     fn drive(&mut self) {
         loop {
             let claim = self.give_objects();
-            let over = claim == Claim::Over || self.shared.source().over();
+            let over = self.shared.source().over();
             if over && !self.helpers.iter().any(Helper::at_work) {
                 return;
             }

@@ -378,6 +378,17 @@ fn a_change_at_the_incumbent_is_believed_when_it_comes_twice() {
     }
 }
 
+#[test]
+fn what_another_candidate_brings_is_no_change_of_the_work() {
+    let mut controller = settled(1);
+    see(&mut controller, 3, RATE, 50.0);
+    controller.at = 3;
+    controller.window.opened = Some(Opened { at_ns: 0, cpu_ns: 0 });
+    end(&mut controller, 16, 4, 4, 0);
+    assert_eq!(controller.candidates[3].objects, 66.0);
+    assert!(!controller.doubtful);
+}
+
 type Make = fn(usize, &mut Random) -> Vec<Step>;
 
 /// How many windows it had at each degree, for a thousand objects.
