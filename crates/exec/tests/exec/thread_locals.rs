@@ -41,7 +41,7 @@ on_carriers! { [
     }
 ] {
     fn no_sum_of_a_thread_is_missing(with, on) {
-        for call in 0..100 {
+        for call in 0..30 {
             let all = Arc::new(AtomicUsize::new(0));
             let report = on(with(4)).for_each(
                 1..21,
@@ -57,7 +57,7 @@ on_carriers! { [
     }
 
     fn nor_where_the_finisher_panics(with, on) {
-        for call in 0..50 {
+        for call in 0..30 {
             let all = Arc::new(AtomicUsize::new(0));
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 let _ = on(with(3)).for_each(
