@@ -16,9 +16,9 @@
 //! results of others wait. So it works only after a streak of service times that are small against a wake-up
 //! ([`policy::SMALL_NS`]) and stops at a long one, unless enough short ones ([`policy::SHORT_PER_LONG`]) outweigh it;
 //! each time that it had to stop it asks for a streak twice as long, up to what short ones count at most
-//! ([`policy::MOST_CREDIT`]); after so many it asks for the first again. While it works in the default mode there are as many
-//! workers beside it as leave it a CPU, the rest is parked: more could only take CPUs from those. A worker that sees
-//! long service times recalls the others by itself.
+//! ([`policy::MOST_CREDIT`]); after so many it asks for the first again. While it works in the default mode there are
+//! as many workers beside it as leave it a CPU, the rest is parked: more could only take CPUs from those. A worker
+//! that sees long service times recalls the others by itself.
 //!
 //! A worker whose turn it is at the iterator may be held up there. The caller is not: while it works beside others it
 //! takes what they have pulled, and it asks the iterator itself only where nobody else is at work, one object after the
