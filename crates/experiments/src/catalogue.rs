@@ -1,6 +1,8 @@
 //! The experiments there are, in the order they run and are reported, and those still to come.
 
-use threadgauge_lab::experiment::Catalogue;
+use std::sync::LazyLock;
+
+use threadgauge_lab::experiment::{Catalogue, Experiment};
 
 /// Every experiment.
 pub const CATALOGUE: Catalogue = Catalogue(&[
@@ -33,6 +35,14 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::mixed_clients::EXPERIMENT,
 ]);
 
+/// Every experiment, and the one about computations of the user's own, which runs only where they are given.
+#[must_use]
+pub fn runnable() -> Catalogue {
+    static ALL: LazyLock<Vec<&'static Experiment>> =
+        LazyLock::new(|| CATALOGUE.iter().chain([&crate::each::EACH]).collect());
+    Catalogue(&ALL)
+}
+
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
 #[must_use]
 pub fn decided_by(claim: &str) -> Option<(&'static str, bool)> {
@@ -55,7 +65,6 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use threadgauge_lab::claim::Test;
-    use threadgauge_lab::experiment::Experiment;
     use threadgauge_lab::grid::{Plan, PlannedCase};
     use threadgauge_lab::testing;
     use threadgauge_lab::view::View;
@@ -97,6 +106,7 @@ mod tests {
                     profile,
                     cpus: CpuList::new(0..cpus),
                     free_memory_mib,
+                    each: None,
                 });
                 let sum = |part: &[&str]| -> f64 {
                     let of = expected.iter().filter(|(id, _)| part.contains(id));

@@ -9,6 +9,7 @@ pub mod connections;
 pub mod contention;
 pub mod crash;
 pub mod create;
+pub mod each;
 pub mod footprint;
 pub mod foreground;
 pub mod handover;
@@ -34,9 +35,10 @@ pub mod wake;
 mod catalogue;
 mod channels;
 mod guests;
+mod ideal;
 mod sys;
 
-pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by};
+pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};
 
 /// In a helper process that a case started, does the helper's work and does not return. In any other process, returns
 /// at once. The `main` of a program that serves as worker calls this first.

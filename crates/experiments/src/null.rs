@@ -294,6 +294,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent: 0,
             launched_ns: clock::monotonic_ns() - 1_000_000,
+            each: None,
         });
         let result = run(&params, &mut worker);
         worker.finish(result)

@@ -79,6 +79,7 @@ impl Catalogue {
             profile,
             cpus: cpus.clone(),
             free_memory_mib: 1 << 20,
+            each: None,
         });
         let of_site = |site: &Site| -> Vec<Planned> {
             let plans = self.iter().map(|e| (e.id, (e.plan)(site).cases));

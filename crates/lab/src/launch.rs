@@ -350,6 +350,7 @@ mod tests {
             cpus: Vec::new(),
             handicap_percent: 0,
             launched_ns: 0,
+            each: None,
         };
         let [answer, complaint] = [gathered(Keep::First, &[answer]), gathered(Keep::Last, &[])];
         judge(ExitStatus::from_raw(status), &answer, &complaint, &order)

@@ -485,6 +485,7 @@ impl<'a> Session<'a> {
             cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
+            each: self.record.each.clone(),
         };
         match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}

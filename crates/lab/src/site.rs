@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use threadgauge_machine::CpuList;
+use threadgauge_results::Each;
 
 /// How much to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -57,4 +58,6 @@ pub struct Site {
     pub cpus: CpuList,
     /// Memory that is free for a case, MiB.
     pub free_memory_mib: u64,
+    /// Computations of the user's own.
+    pub each: Option<Each>,
 }

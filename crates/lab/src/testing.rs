@@ -24,6 +24,7 @@ pub fn site(profile: Profile, cpus: usize) -> Site {
         profile,
         cpus: CpuList::new(0..cpus),
         free_memory_mib: 64 * 1024,
+        each: None,
     }
 }
 
@@ -36,6 +37,7 @@ pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
         cpus: vec![0],
         handicap_percent: 0,
         launched_ns: 0,
+        each: None,
     })
 }
 

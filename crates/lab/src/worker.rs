@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use threadgauge_machine::{Burner, Switches, clock, usage_children, usage_self};
-use threadgauge_results::{Lack, Metric, Need, Params, Sample, Status};
+use threadgauge_results::{Each, Lack, Metric, Need, Params, Sample, Status};
 
 use crate::statistic;
 
@@ -23,6 +23,8 @@ pub struct Order {
     pub handicap_percent: u32,
     /// `CLOCK_MONOTONIC` just before the worker was started, ns.
     pub launched_ns: u64,
+    /// Computations of the user's own, where the case is about them.
+    pub each: Option<Each>,
 }
 
 /// Why a case has no figures.
@@ -63,6 +65,7 @@ pub struct Worker {
     launched_ns: u64,
     switches: Switches,
     burner: Option<Burner>,
+    each: Option<Each>,
     /// The sample, should the case succeed.
     sample: Sample,
 }
@@ -76,6 +79,7 @@ impl Worker {
             launched_ns: order.launched_ns,
             switches: switches(),
             burner: None,
+            each: order.each.clone(),
             sample: Sample {
                 reason: None,
                 ..Sample::without_figures(Status::Ok, "")
@@ -105,6 +109,12 @@ impl Worker {
     #[must_use]
     pub const fn launched_ns(&self) -> u64 {
         self.launched_ns
+    }
+
+    /// Computations of the user's own, where the case is about them.
+    #[must_use]
+    pub const fn each(&self) -> Option<&Each> {
+        self.each.as_ref()
     }
 
     /// The calibrated burner, calibrated at first use (takes some milliseconds: ask before the clock runs).
@@ -221,6 +231,7 @@ mod tests {
             cpus: Vec::new(),
             handicap_percent,
             launched_ns: 7,
+            each: None,
         })
     }
 

@@ -23,6 +23,7 @@ use guarded::{Identity, Word};
 pub use tables::STORE_FILE;
 use tables::{APPLICATION_ID, TABLES, VERSION};
 
+use crate::each::Each;
 use crate::outside::clean;
 use crate::{Lack, Metric, Need, Params, Sample, Status, StoredSample};
 
@@ -57,6 +58,9 @@ pub struct RunRecord {
     /// The id of the run with which it takes turns.
     #[serde(default)]
     pub in_turns_with: Option<String>,
+    /// The computations of the user's own that it measures.
+    #[serde(default)]
+    pub each: Option<Each>,
 }
 
 /// An experiment as planned, and how it ended.
@@ -683,6 +687,7 @@ pub(crate) mod tests {
             handicap_percent: 0,
             options: Vec::new(),
             in_turns_with: None,
+            each: None,
         }
     }
 

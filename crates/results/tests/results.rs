@@ -25,6 +25,7 @@ fn record() -> RunRecord {
         handicap_percent: 0,
         options: Vec::new(),
         in_turns_with: None,
+        each: None,
     }
 }
 

@@ -162,6 +162,13 @@ pub struct RunOptions {
     /// Replace parameters of the cases; several values of one name (count=2,5) make cases of their own
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub set: Vec<Selector>,
+    /// Of turnaround: a command of your own, run once for each item of --items, which takes the place of {}; it is
+    /// split into words as a shell does, and no shell runs it
+    #[arg(long, value_name = "COMMAND", requires = "items", conflicts_with_all = ["turns"])]
+    pub each: Option<String>,
+    /// The items of --each: a file with one a line, or - for standard input
+    #[arg(long, value_name = "LIST", requires = "each")]
+    pub items: Option<PathBuf>,
     /// Exactly this many rounds, at least 1; 6 or more give intervals
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
@@ -179,7 +186,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
     /// Continue an interrupted run: same cases, same seed, nothing measured twice
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]

@@ -63,6 +63,7 @@ mod tests {
             handicap_percent: 0,
             options: Vec::new(),
             in_turns_with: None,
+            each: None,
         }
     }
 

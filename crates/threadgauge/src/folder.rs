@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
 use threadgauge_report::{SampleRow, write_all};
@@ -50,7 +50,7 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
 /// The experiments that a folder may hold: those of `run`, and what `load` leaves.
 fn readable() -> Catalogue {
     static ALL: LazyLock<Vec<&'static Experiment>> =
-        LazyLock::new(|| CATALOGUE.iter().chain([&LOAD, &SECONDS]).collect());
+        LazyLock::new(|| runnable().iter().chain([&LOAD, &SECONDS]).collect());
     Catalogue(&ALL)
 }
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::{Observer, Progress};
 use threadgauge_report::short_answer;
@@ -105,7 +105,7 @@ impl Observer for Shown {
     }
 
     fn experiment_ends(&mut self, id: &str, because: &str, store: &Store) {
-        let results = analyse(CATALOGUE, store).ok();
+        let results = analyse(runnable(), store).ok();
         let ended = results.and_then(|results| results.experiments.into_iter().find(|e| e.id == id));
         let answer = ended
             .map(|e| short_answer(&e))

@@ -1,5 +1,7 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+#[path = "command/each.rs"]
+mod each;
 #[path = "command/limited.rs"]
 mod limited;
 #[path = "command/link.rs"]
@@ -456,6 +458,7 @@ fn record(id: &str) -> RunRecord {
         handicap_percent: 0,
         options: Vec::new(),
         in_turns_with: None,
+        each: None,
     }
 }
 

@@ -378,6 +378,7 @@ fn plans() -> BTreeMap<String, String> {
                 profile,
                 cpus: CpuList::new(0..cpus),
                 free_memory_mib,
+                each: None,
             };
             for experiment in CATALOGUE.iter() {
                 let plan = Chosen::all(experiment, &site).plan;

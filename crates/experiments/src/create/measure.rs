@@ -316,6 +316,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent: 300,
             launched_ns: 0,
+            each: None,
         };
         let mut worker = Worker::new(&order);
         measure(&order.params, &mut worker).unwrap();

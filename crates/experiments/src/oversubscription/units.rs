@@ -376,6 +376,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent,
             launched_ns: 0,
+            each: None,
         });
         run(case, case.slice_us.steps().unwrap(), step_ns(), &mut worker).unwrap();
         worker.finish(Ok(()))

@@ -195,6 +195,7 @@ mod tests {
                 cpus: vec![0],
                 handicap_percent: 900,
                 launched_ns: 0,
+                each: None,
             });
             let begun_ns = clock::monotonic_ns();
             measure(&case, &mut worker).unwrap();

@@ -5,7 +5,7 @@
 use threadgauge_lab::point::{Parameter, Value, refused};
 use threadgauge_lab::prelude::*;
 
-use super::ideal::{Phase, completions};
+use crate::ideal::{Phase, completions};
 
 words! {
     /// What a computation does for its length.
@@ -338,9 +338,9 @@ impl Case {
         // A chain is one after the other, however many may.
         let degree = match self.extra {
             Extra::Chain => 1,
-            Extra::None | Extra::Finisher => as_usize(self.degree.most()),
+            Extra::None | Extra::Finisher => self.degree.most(),
         };
-        completions(&phases, as_usize(self.cpus), degree)
+        completions(&phases, self.cpus, degree)
     }
 }
 

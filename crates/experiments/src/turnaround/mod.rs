@@ -3,7 +3,7 @@
 //!
 //! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run. `measure` runs one case by our own
 //! executor (`threadgauge-exec`). `work` is what a computation does, and `server` and `disk` are what it waits for.
-//! `ideal` is theory, which every sample has beside the measured times. `claims`, `reading` and, of what users set
+//! Theory (`crate::ideal`) stands beside every measured time. `claims`, `reading` and, of what users set
 //! themselves, `own` read the answer off the samples.
 
 use threadgauge_lab::prelude::*;
@@ -19,7 +19,6 @@ mod case;
 mod claims;
 mod disk;
 mod grid;
-mod ideal;
 mod measure;
 mod own;
 mod reading;
@@ -76,6 +75,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run turnaround --set kind=io,base_ms=120,count=500,lengths=equal,order=descending --only extra=none,cpus=1",
         "threadgauge run turnaround --set kind=io,count=3,lengths=10/20/500 --only extra=none,cpus=1,order=descending",
         "threadgauge run turnaround --set kind=mix50,base_ms=30,count=3,6,order=shuffled --only extra=none",
+        crate::each::EACH.calls[0],
     ],
     plan: grid::plan,
     run,

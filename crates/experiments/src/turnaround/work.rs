@@ -9,8 +9,8 @@ use threadgauge_machine::{Burner, clock};
 
 use super::case::Kind;
 use super::disk::Disk;
-use super::ideal::Phase;
 use super::server::Server;
+use crate::ideal::Phase;
 use threadgauge_lab::worker::CaseError;
 
 /// What a case's computations need. Dropping it ends the server, where there is one.

@@ -93,6 +93,7 @@ impl Run {
             handicap_percent,
             options: options.iter().map(ToString::to_string).collect(),
             in_turns_with: None,
+            each: None,
         };
         let cases = [0, 1, 2, 4].map(|n| StoredCase {
             id: case(n).case_id("toy"),

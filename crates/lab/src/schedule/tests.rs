@@ -271,6 +271,7 @@ impl Run {
             handicap_percent: 0,
             options: Vec::new(),
             in_turns_with: None,
+            each: None,
         };
         let plan: Vec<StoredExperiment> = self.chosen.iter().map(Chosen::record).collect();
         let mut store = if self.dir.path().join(threadgauge_results::STORE_FILE).exists() {

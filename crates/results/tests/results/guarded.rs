@@ -30,6 +30,7 @@ fn create(dir: &Path) -> Store {
         handicap_percent: 0,
         options: Vec::new(),
         in_turns_with: None,
+        each: None,
     };
     let case = StoredCase {
         id: CASE.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::runnable;
 use threadgauge_lab::selection;
 use threadgauge_lab::statistic::Metric;
 use threadgauge_results::{Claim, claims_of};
@@ -11,7 +11,7 @@ use crate::output::{Done, Verdict, print_words};
 
 /// Prints it.
 pub fn explain(id: &str) -> Done {
-    let experiment = selection::experiment(CATALOGUE, id)?;
+    let experiment = selection::experiment(runnable(), id)?;
     let mut text = String::new();
     let _ = writeln!(text, "{}: {}\n", experiment.id, experiment.question);
     section(&mut text, "How", experiment.how);

@@ -1,5 +1,7 @@
 //! Measuring: choose, store, schedule, then report.
 
+mod each;
+
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use signal_hook::low_level::pipe;
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::each::EACH;
+use threadgauge_experiments::{CATALOGUE, runnable};
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
@@ -17,7 +20,7 @@ use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{
-    LARGEST_SEED, RunData, RunRecord, Store, StoreError, StoredExperiment, machine_differences,
+    LARGEST_SEED, RunData, RunRecord, Store, StoreError, StoredExperiment, Times, machine_differences,
 };
 
 use crate::cli::RunOptions;
@@ -33,15 +36,22 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(120);
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
-    let (mut interrupts, asked) = interrupts()?;
-    let Begun {
+    let (interrupts, asked) = interrupts()?;
+    let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
+        .context("this process cannot become the parent of its workers' children")?;
+    let begun = match &options.resume {
+        Some(dir) => Some(resume(dir)?),
+        None => begin(options, &mut launcher)?,
+    };
+    let Some(Begun {
         dir,
         mut store,
         chosen,
         mut turns,
-    } = match &options.resume {
-        Some(dir) => resume(dir)?,
-        None => begin(options, &mut interrupts)?,
+    }) = begun
+    else {
+        say("Ended before anything was measured");
+        return Ok(asked.verdict());
     };
     let mut forecast = forecast(&dir, &store, &chosen)?;
     let announced = options.resume.is_none().then(|| forecast.of(&chosen));
@@ -54,12 +64,10 @@ pub fn run(options: &RunOptions) -> Done {
         say(&format!("Measuring takes about {}{beside}", minutes(takes)));
     }
     say(&format!("Results go to {}", shown(&dir)));
-    let launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
-        .context("this process cannot become the parent of its workers' children")?;
     let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let ending = {
         let mut shown = Shown::new(announced);
-        let going_on = |store: &Store, id: &str| going_on(CATALOGUE, store, id);
+        let going_on = |store: &Store, id: &str| going_on(runnable(), store, id);
         schedule::run(
             &mut store,
             &chosen,
@@ -111,7 +119,11 @@ struct Begun {
 fn forecast(dir: &Path, store: &Store, chosen: &[Chosen]) -> Result<Forecast> {
     let (run, machine, rule) = (store.run()?, store.machine()?, rule_of(store)?);
     let first = expected_rounds(&rule);
-    let mut times = earlier::times(dir, &run, &machine, first);
+    let mut times = match run.each {
+        None => earlier::times(dir, &run, &machine, first),
+        // Another command takes another time.
+        Some(_) => Times::default(),
+    };
     times.learn(store, &machine, &run, first)?;
     let profile = Profile::named(&run.profile).unwrap_or(Profile::Paper);
     Ok(Forecast::new(chosen, profile, &rule, times))
@@ -129,6 +141,7 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
         profile,
         cpus: cpus.clone(),
         free_memory_mib: available_memory_mib().unwrap_or(0),
+        each: None,
     })
 }
 
@@ -143,11 +156,20 @@ fn cores_first(allowed: &CpuList, machine: &Fingerprint) -> CpuList {
     CpuList::new(firsts.into_iter().chain(seconds))
 }
 
-fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
+/// `None` if the user ended it before.
+fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>> {
     let profile = options.profile.into();
-    let site = site(profile, options.cpus.as_ref())?;
+    let mut site = site(profile, options.cpus.as_ref())?;
     let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
-    let chosen = choose(&experiments(CATALOGUE, &options.experiments)?, &site, &only, &set)?;
+    let mut named = experiments(CATALOGUE, &options.experiments)?;
+    if let (Some(command), Some(items)) = (&options.each, &options.items) {
+        if options.experiments != ["turnaround"] {
+            bail!("--each is for one experiment: threadgauge run turnaround --each '{command}' --items …");
+        }
+        site.each = Some(each::typed(command, items)?);
+        named = vec![&EACH];
+    }
+    let mut chosen = choose(&named, &site, &only, &set)?;
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let id = format!("{:06x}", fastrand::u32(..1 << 24));
     let dir = options
@@ -155,6 +177,13 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
         .clone()
         .unwrap_or_else(|| folder::default_out(&started, &id));
     folder::refuse_foreign_files(&dir)?;
+    if let Some(typed) = site.each.take() {
+        site.each = each::by_themselves(typed, launcher, &site.cpus)?;
+        if site.each.is_none() {
+            return Ok(None);
+        }
+        chosen = choose(&named, &site, &only, &set)?;
+    }
     let (turns, seed, in_turns_with) = match &options.turns {
         Some(at) => {
             say(&format!(
@@ -169,7 +198,7 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
                 plan: chosen.iter().flat_map(Chosen::measured).collect(),
             };
             let longest = chosen.iter().map(Chosen::longest_try).max().unwrap_or_default();
-            let met = Turns::meet(at, &greeting, longest + BETWEEN_TRIES, interrupts)?;
+            let met = Turns::meet(at, &greeting, longest + BETWEEN_TRIES, launcher.interrupts())?;
             say(&format!("Takes turns with run {}, {}", met.id, met.who));
             (met.turns, met.seed, Some(met.id))
         }
@@ -186,16 +215,17 @@ fn begin(options: &RunOptions, interrupts: &mut Interrupts) -> Result<Begun> {
         handicap_percent: options.handicap,
         options: typed(options),
         in_turns_with,
+        each: site.each,
     };
     let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
     let store = Store::create(&dir, &record, &machine, &plan)?;
-    Ok(Begun {
+    Ok(Some(Begun {
         dir,
         store,
         chosen,
         turns,
-    })
+    }))
 }
 
 fn random_seed() -> u64 {
@@ -209,6 +239,13 @@ fn typed(options: &RunOptions) -> Vec<String> {
     let mut typed = options.experiments.clone();
     typed.extend(selectors("--only", &options.only));
     typed.extend(selectors("--set", &options.set));
+    typed.extend(options.each.as_ref().map(|command| format!("--each '{command}'")));
+    typed.extend(
+        options
+            .items
+            .as_ref()
+            .map(|list| format!("--items {}", list.display())),
+    );
     typed.extend(options.rounds.map(|n| format!("--rounds {n}")));
     typed.extend(options.cpus.as_ref().map(|c| format!("--cpus {c}")));
     typed.extend((options.handicap > 0).then(|| format!("--handicap {}", options.handicap)));
@@ -249,7 +286,7 @@ fn resume(dir: &Path) -> Result<Begun> {
         .experiments()?
         .iter()
         .filter(|e| e.stopped_because.is_none())
-        .map(|stored| Ok(Chosen::again(experiment(CATALOGUE, &stored.id)?, stored, &site)))
+        .map(|stored| Ok(Chosen::again(experiment(runnable(), &stored.id)?, stored, &site)))
         .collect::<Result<Vec<_>>>()?;
     if record.in_turns_with.is_some() && !chosen.is_empty() {
         // From here on it is alone, and its rounds are nobody's pairs.

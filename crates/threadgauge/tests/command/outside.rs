@@ -34,6 +34,7 @@ fn begun(dir: &Path, experiment: &str, words: &str, failed: Option<&str>) -> Sto
         handicap_percent: 0,
         options: vec![words.to_owned()],
         in_turns_with: None,
+        each: None,
     };
     let params = Params::new().with("what", format!("clock{words}").as_str());
     let case = params.case_id(experiment);

@@ -23,6 +23,7 @@ fn a_stored_plan_is_read_back_with_its_cases_and_its_reference_case() {
         profile: Profile::Quick,
         cpus: CpuList::new([0]),
         free_memory_mib: 0,
+        each: None,
     };
     let again = Chosen::again(&PLANNED, &planned.record(), &site);
     assert_eq!(again.record(), planned.record());

@@ -89,6 +89,7 @@ impl<'a> Kept<'a> {
             handicap_percent: 0,
             options: as_asked(options, workload),
             in_turns_with: None,
+            each: None,
         };
         Ok(Self {
             dir,

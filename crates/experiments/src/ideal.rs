@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// A part of a computation, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Needs this much CPU time, ns.
     Compute(f64),
     /// Needs this much time, ns, and no CPU.
@@ -19,14 +19,15 @@ pub(super) enum Phase {
 }
 
 /// When each computation completes after the start, ns, where each is given by its phases.
-pub(super) fn completions(computations: &[Vec<Phase>], cpus: usize, degree: usize) -> Vec<f64> {
+pub(crate) fn completions(computations: &[Vec<Phase>], cpus: u64, degree: u64) -> Vec<f64> {
+    let most = usize::try_from(degree).unwrap_or(usize::MAX);
     let mut completed = vec![0.0; computations.len()];
     let mut queue = computations.iter().cloned().map(VecDeque::from).enumerate();
     // Each with what is left of its phases; the first is under way.
     let mut active: Vec<(usize, VecDeque<Phase>)> = Vec::new();
     let mut now = 0.0;
     loop {
-        active.extend(queue.by_ref().take(degree - active.len()));
+        active.extend(queue.by_ref().take(most - active.len()));
         // A computation without phases left leaves, and makes room.
         let before = active.len();
         for (index, _) in active.extract_if(.., |(_, phases)| phases.is_empty()) {
@@ -72,7 +73,7 @@ mod tests {
         (1..=n).rev().map(f64::from).collect()
     }
 
-    fn turnaround(lengths: &[f64], cpus: usize, degree: usize) -> f64 {
+    fn turnaround(lengths: &[f64], cpus: u64, degree: u64) -> f64 {
         let completed = completions(&computing(lengths), cpus, degree);
         let each = completed.iter().zip(lengths).map(|(c, l)| c / l);
         each.sum::<f64>() / lengths.len() as f64
@@ -162,8 +163,8 @@ mod tests {
         #[test]
         fn work_is_conserved(
             lengths in proptest::collection::vec(0.001_f64..1e3, 1..20),
-            cpus in 1_usize..5,
-            degree in 1_usize..25,
+            cpus in 1_u64..5,
+            degree in 1_u64..25,
         ) {
             let completed = completions(&computing(&lengths), cpus, degree);
             let work: f64 = lengths.iter().sum();
