@@ -110,3 +110,33 @@ pub(crate) fn publish_flag(cell: &AtomicBool, value: bool) {
         fence(Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::shared::tests::until;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_parks_sleeps_until_it_is_unparked() {
+        let parker = Parker::default();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|threads| {
+            let owner = threads.spawn(|| {
+                parker.attach();
+                tell.send(std::fs::read_link("/proc/thread-self").unwrap())
+                    .unwrap();
+                parker.park(None);
+            });
+            let stat = std::path::Path::new("/proc")
+                .join(told.recv().unwrap())
+                .join("stat");
+            // Its name in brackets, and its state.
+            let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+            until(|| sleeps() || owner.is_finished());
+            assert!(!owner.is_finished());
+            parker.unpark();
+        });
+    }
+}

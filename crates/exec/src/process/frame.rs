@@ -145,14 +145,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Gives its bytes in pieces, between which it has none.
-    struct Pieces(Vec<Vec<u8>>, bool);
+    /// Gives its bytes in pieces, between which it has none, and is interrupted by a signal.
+    struct Pieces(
+        Vec<Vec<u8>>,
+        std::iter::Cycle<std::vec::IntoIter<Option<io::ErrorKind>>>,
+    );
+
+    impl Pieces {
+        fn of(pieces: Vec<Vec<u8>>) -> Self {
+            let between = vec![
+                Some(io::ErrorKind::WouldBlock),
+                Some(io::ErrorKind::Interrupted),
+                None,
+            ];
+            Self(pieces, between.into_iter().cycle())
+        }
+    }
 
     impl Read for Pieces {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            self.1 = !self.1;
-            if self.1 {
-                return Err(io::ErrorKind::WouldBlock.into());
+            if let Some(between) = self.1.next().flatten() {
+                return Err(between.into());
             }
             let Some(piece) = self.0.first_mut() else {
                 return Ok(0);
@@ -174,7 +187,7 @@ mod tests {
             cut in 1_usize..50,
         ) {
             let stream: Vec<u8> = values.iter().flat_map(|v| encode(v, 1000).unwrap()).collect();
-            let mut reader = Pieces(stream.chunks(cut).map(<[u8]>::to_vec).collect(), false);
+            let mut reader = Pieces::of(stream.chunks(cut).map(<[u8]>::to_vec).collect());
             let (mut inbox, mut got) = (Inbox::new(1000), Vec::new());
             loop {
                 match inbox.receive(&mut reader) {

@@ -220,3 +220,31 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 fn short(text: &str) -> String {
     text.chars().take(TOLD).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_by_its_text_and_not_at_length() {
+        let texts: [(Box<dyn Any + Send>, _); 3] = [
+            (Box::new("borrowed"), "borrowed"),
+            (Box::new("owned".to_owned()), "owned"),
+            (Box::new(7), "a payload that is no text"),
+        ];
+        for (panic, text) in texts {
+            assert_eq!(message(&*panic), text);
+        }
+        assert_eq!(short("kurz, aber ä"), "kurz, aber ä");
+        assert_eq!(short(&"ä".repeat(TOLD + 1)), "ä".repeat(TOLD));
+    }
+
+    #[test]
+    fn the_clock_is_the_one_of_the_machine() {
+        let clock = || Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
+        let (before, ns, after) = (clock(), monotonic_ns(), clock());
+        assert!((before..=after).contains(&Duration::from_nanos(ns)));
+    }
+}
