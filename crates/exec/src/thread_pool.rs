@@ -223,3 +223,47 @@ impl PartialEq for ThreadPool {
 }
 
 impl Eq for ThreadPool {}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+    use crate::shared::tests::until;
+
+    /// Starts a job that runs until the sender is dropped; none if there is no thread for it.
+    fn start(pool: &ThreadPool) -> Option<Sender<()>> {
+        let (release, released) = channel();
+        let (tell, started) = channel();
+        let job = Box::new(move |shared: &PoolShared| {
+            tell.send(()).unwrap();
+            let _ = released.recv();
+            shared.one_is_free();
+        });
+        pool.start(job).unwrap().then(|| {
+            started.recv().unwrap();
+            release
+        })
+    }
+
+    #[test]
+    fn a_job_goes_to_a_thread_that_is_free_or_to_a_new_one_up_to_the_most() {
+        let pool = ThreadPool::new(NonZeroUsize::new(2).unwrap());
+        let free = || pool.owner.shared.state().free();
+        let first = start(&pool);
+        assert_eq!((first.is_some(), pool.made(), pool.any_free()), (true, 1, true));
+        let _second = start(&pool);
+        for _ in 0..2 {
+            assert_eq!((free(), pool.made(), pool.any_free()), (0, 2, false));
+            assert!(start(&pool).is_none());
+        }
+        drop(first);
+        until(|| free() == 1);
+        assert!(pool.any_free());
+        let third = start(&pool);
+        assert_eq!((third.is_some(), free(), pool.any_free()), (true, 0, false));
+        drop(third);
+        until(|| free() == 1);
+    }
+}
