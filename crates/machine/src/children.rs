@@ -57,7 +57,6 @@ pub fn kill_descendants(except: &[i32]) -> usize {
             break;
         }
         let known = ended.len();
-        let mut reaped = 0;
         // All signals before the first wait: what is being killed cannot fork any more.
         for &pid in &left {
             let Some(target) = Pid::from_raw(pid) else {
@@ -67,13 +66,10 @@ pub fn kill_descendants(except: &[i32]) -> usize {
                 ended.insert(pid);
             }
         }
-        for &pid in left.iter().filter(|pid| parents.get(pid) == Some(&me)) {
-            if reap(pid) {
-                ended.insert(pid);
-                reaped += 1;
-            }
-        }
-        if reaped > 0 || ended.len() > known {
+        let children = left.iter().filter(|pid| parents.get(pid) == Some(&me));
+        let reaped: Vec<i32> = children.copied().filter(|&pid| reap(pid)).collect();
+        ended.extend(&reaped);
+        if !reaped.is_empty() || ended.len() > known {
             last_progress = Instant::now();
             pause = Duration::from_micros(100);
         } else if last_progress.elapsed() > PATIENCE {

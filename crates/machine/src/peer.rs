@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(peer.hear::<u32>().unwrap(), 1);
         assert!(peer.has_said_more());
         assert_eq!(peer.hear::<u32>().unwrap(), 2);
+        assert!(!peer.has_said_more());
         drop(other);
         assert_eq!(peer.hear::<u32>().unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }

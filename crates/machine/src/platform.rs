@@ -4,6 +4,7 @@ use crate::source::{Fact, Source};
 use crate::sys;
 use crate::topology::CpuInfo;
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// Can an interface of the kernel be used here?
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,21 +214,23 @@ pub(crate) fn perf_counters(source: &Source) -> Fact<Availability> {
     }
     Ok(match sys::try_hardware_counter() {
         Ok(()) => Availability::yes(),
-        Err(error) => Availability::no(match error.raw_os_error() {
-            Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-                "the processor shows no hardware counters (usual in a virtual machine)".to_owned()
-            }
-            Some(libc::ENOSYS) => "the kernel has no perf events or a filter hides them".to_owned(),
-            Some(libc::EACCES | libc::EPERM) => {
-                let paranoid = source.word("/proc/sys/kernel/perf_event_paranoid");
-                let level = paranoid.unwrap_or_else(|_| "unknown".to_owned());
-                format!(
-                    "not allowed: kernel.perf_event_paranoid is {level}, 2 or less lets a user count itself"
-                )
-            }
-            _ => format!("perf_event_open: {error}"),
-        }),
+        Err(error) => Availability::no(why_no_counter(source, &error)),
     })
+}
+
+fn why_no_counter(source: &Source, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
+            "the processor shows no hardware counters (usual in a virtual machine)".to_owned()
+        }
+        Some(libc::ENOSYS) => "the kernel has no perf events or a filter hides them".to_owned(),
+        Some(libc::EACCES | libc::EPERM) => {
+            let paranoid = source.word("/proc/sys/kernel/perf_event_paranoid");
+            let level = paranoid.unwrap_or_else(|_| "unknown".to_owned());
+            format!("not allowed: kernel.perf_event_paranoid is {level}, 2 or less lets a user count itself")
+        }
+        _ => format!("perf_event_open: {error}"),
+    }
 }
 
 /// Can the kernel tell how long units wait for a CPU?
@@ -255,5 +258,58 @@ mod tests {
         for tried in [io_uring(&live).unwrap(), perf_counters(&live).unwrap()] {
             assert_eq!(tried.available, tried.why_not.is_none(), "{tried:?}");
         }
+    }
+    /// A machine with this one file.
+    fn with(path: &str, text: &str) -> (tempfile::TempDir, Source) {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(path.trim_start_matches('/'));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+        let source = Source::new(root.path());
+        (root, source)
+    }
+
+    #[test]
+    fn each_driver_says_in_its_own_way_whether_the_processor_may_exceed_its_frequency() {
+        let intel = "/sys/devices/system/cpu/intel_pstate/no_turbo";
+        let others = "/sys/devices/system/cpu/cpufreq/boost";
+        for (path, word, may) in [
+            (intel, "0\n", Some(true)),
+            (intel, "1\n", Some(false)),
+            (intel, "2\n", None),
+            (others, "1\n", Some(true)),
+            (others, "0\n", Some(false)),
+        ] {
+            let (_root, source) = with(path, word);
+            assert_eq!(turbo(&source).ok(), may, "{path} {word}");
+        }
+    }
+
+    #[test]
+    fn why_there_is_no_counter_follows_from_what_the_kernel_says() {
+        let (_root, source) = with("/proc/sys/kernel/perf_event_paranoid", "4\n");
+        for (error, says) in [
+            (libc::ENOENT, "the processor shows no hardware counters"),
+            (libc::ENOSYS, "the kernel has no perf events"),
+            (libc::EACCES, "not allowed: kernel.perf_event_paranoid is 4"),
+            (libc::EMFILE, "perf_event_open: Too many open files"),
+        ] {
+            let why = why_no_counter(&source, &io::Error::from_raw_os_error(error));
+            assert!(why.starts_with(says), "{why}");
+        }
+    }
+
+    #[cfg(target_env = "gnu")]
+    #[test]
+    fn both_libraries_have_the_version_of_the_c_library() {
+        let live = Source::new(std::path::Path::new("/"));
+        let library = c_library(&live).unwrap();
+        let version = library.strip_prefix("glibc ").unwrap();
+        let (major, minor) = version.split_once('.').unwrap();
+        assert!(
+            major.parse::<u32>().is_ok() && minor.starts_with(|c: char| c.is_ascii_digit()),
+            "{library}"
+        );
+        assert_eq!(thread_library(&live).unwrap(), format!("NPTL {version}"));
     }
 }

@@ -186,14 +186,16 @@ pub(crate) fn hypervisor_signature() -> Option<String> {
         return None;
     }
     let leaf = __cpuid(0x4000_0000);
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
-        .iter()
-        .flat_map(|r| r.to_le_bytes())
-        .collect();
+    text_in([leaf.ebx, leaf.ecx, leaf.edx])
+}
+
+/// The text that these registers hold, if any.
+#[cfg(target_arch = "x86_64")]
+fn text_in(registers: [u32; 3]) -> Option<String> {
+    let bytes = registers.into_iter().flat_map(u32::to_le_bytes);
     let text: String = bytes
-        .iter()
-        .filter(|b| b.is_ascii_graphic() || **b == b' ')
-        .map(|&b| b as char)
+        .filter(|b| b.is_ascii_graphic() || *b == b' ')
+        .map(char::from)
         .collect();
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
@@ -202,4 +204,47 @@ pub(crate) fn hypervisor_signature() -> Option<String> {
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn hypervisor_signature() -> Option<String> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_returned_is_closed_or_its_error() {
+        use std::io::Read as _;
+        use std::os::fd::IntoRawFd as _;
+        let (mut read, write) = io::pipe().unwrap();
+        close_or_error(write.into_raw_fd().into()).unwrap();
+        // Its end can only be read since nobody has the other end.
+        assert_eq!(read.read(&mut [0]).unwrap(), 0);
+        assert!(close_or_error(-1).is_err());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_signature_is_what_can_be_read_of_three_registers() {
+        let text = |bytes: &[u8; 12]| {
+            let register =
+                |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            text_in([0, 4, 8].map(register))
+        };
+        assert_eq!(text(b"KVMKVMKVM\0\0\0").as_deref(), Some("KVMKVMKVM"));
+        assert_eq!(text(b" lrpepyh vr ").as_deref(), Some("lrpepyh vr"));
+        assert_eq!(text(b"\0\0\x1b\0 \0 \0\0\0\0\0"), None);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_counter_that_can_be_had_is_one_of_a_processor_that_the_kernel_lists() {
+        let listed = std::fs::read_dir("/sys/bus/event_source/devices").map(|devices| {
+            let names = devices.flatten().map(|device| device.file_name());
+            names
+                .filter(|name| name.to_string_lossy().starts_with("cpu"))
+                .count()
+        });
+        if matches!(listed, Ok(0)) {
+            try_hardware_counter().unwrap_err();
+        }
+    }
 }

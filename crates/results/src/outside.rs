@@ -143,6 +143,8 @@ mod tests {
     fn colours_of_ours_stay_and_no_other_sequence() {
         let ours = "\u{1b}[31mbad\u{1b}[0m";
         assert_eq!(harmless(ours), ours);
+        // What follows one is no part of it.
+        assert_eq!(harmless("\u{1b}[31m\u{7}bad\u{1b}[0m\u{7}"), ours);
         for theirs in [
             "\u{1b}[2J",
             "\u{1b}[1;31m",

@@ -263,5 +263,9 @@ mod tests {
                 claim.id
             );
         }
+        assert_eq!(
+            dated("002+003+none"),
+            "source 002, Red Hat Linux AS 4.0 of 2005; source 003, Linux 2.6.9 of 2004; source none"
+        );
     }
 }

@@ -147,21 +147,15 @@ impl Store {
         pages: Option<u32>,
     ) -> Result<Self, StoreError> {
         let path = dir.join(STORE_FILE);
-        let read_only = |why: std::io::Error| match why.kind() {
-            std::io::ErrorKind::StorageFull => StoreError::NoRoom(dir.to_owned()),
-            _ => StoreError::ReadOnly {
-                path: dir.to_owned(),
-                why: why.to_string(),
-            },
-        };
-        std::fs::create_dir_all(dir).map_err(read_only)?;
+        let not_made = |why| error::not_made(dir, &why);
+        std::fs::create_dir_all(dir).map_err(not_made)?;
         // The file is claimed first, so that of two runs started together one is refused.
         match std::fs::File::create_new(&path) {
             Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(StoreError::AlreadyThere(dir.to_owned()));
             }
-            Err(e) => return Err(read_only(e)),
+            Err(e) => return Err(not_made(e)),
         }
         let made = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE);
         let made = made.map_err(|error| explain(&path, error));
@@ -711,6 +705,31 @@ pub(crate) mod tests {
         assert!(matches!(refused, StoreError::NoRoom(_)), "{refused:?}");
         assert!(!refused.to_string().contains("--resume"), "{refused}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_made_says_why() {
+        let outer = tempfile::tempdir().unwrap();
+        // The folder's path has just room for itself, and none for a file in it.
+        let mut dir = outer.path().to_owned();
+        while dir.as_os_str().len() < 4_090 {
+            let room = 4_090 - dir.as_os_str().len();
+            dir.push("x".repeat(room.saturating_sub(1).clamp(1, 200)));
+        }
+        let refused = Store::create(&dir, &run(), &serde_json::Value::Null, &[]).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::ReadOnly { path, .. } if *path == dir),
+            "{refused:?}"
+        );
+        let file = outer.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let refused = Store::create(&file, &run(), &serde_json::Value::Null, &[]).unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::ReadOnly { path, .. } if *path == file),
+            "{refused:?}"
+        );
+        let full = error::not_made(&dir, &std::io::ErrorKind::StorageFull.into());
+        assert!(matches!(full, StoreError::NoRoom(of) if of == dir));
     }
 
     #[test]

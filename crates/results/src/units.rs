@@ -333,6 +333,24 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_figure_that_is_one_has_the_unit_of_its_column() {
+        let name = |values: &[f64]| Scale::of_column("ns", values.iter().copied()).name;
+        assert_eq!(name(&[0.0, 5e9, -5e3, f64::NEG_INFINITY, f64::NAN]), "µs");
+        assert_eq!(name(&[0.0]), "ns");
+        // A time that three digits would round to the next unit has that.
+        assert_eq!([999.4, 999.6].map(|ns| name(&[ns])), ["ns", "µs"]);
+        assert_eq!(Scale::of("bytes", 1023.9).name, "B");
+        for (unit, quantity) in [
+            ("us", "2.50 ms"),
+            ("ms", "2.50 s"),
+            ("B", "2.44 KiB"),
+            ("switches", "2500 switches"),
+        ] {
+            assert_eq!(Scale::of(unit, 2_500.0).quantity(2_500.0), quantity);
+        }
+    }
+
+    #[test]
     fn ratios_have_two_decimals_and_small_ones_keep_their_digits() {
         assert_eq!(with_unit(1.0, Some([0.994, 1.006]), "ratio"), "1.00 [0.99, 1.01]");
         assert_eq!(with_unit(13.1, None, "ratio"), "13.1");

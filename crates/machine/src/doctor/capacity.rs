@@ -290,4 +290,27 @@ mod tests {
             Severity::Fine
         );
     }
+
+    #[test]
+    fn limits_on_files_that_are_too_low_are_both_named() {
+        let files = |nofile, nofile_hard| {
+            let limits = Limits {
+                nofile,
+                nofile_hard,
+                ..Limits::default()
+            };
+            files(&Fingerprint {
+                limits,
+                ..Fingerprint::default()
+            })
+        };
+        let low = files(Some(Bound::Of(1_024)), Some(Bound::Of(4_096)));
+        assert_eq!(low.severity, Severity::Note);
+        assert!(
+            low.says
+                .starts_with("1024 files a process, which may be raised to 4096"),
+            "{low:?}"
+        );
+        assert!(files(None, None).says.starts_with("not known"));
+    }
 }

@@ -245,6 +245,25 @@ mod tests {
     }
 
     #[test]
+    fn several_memory_nodes_are_named_and_the_first_with_cpus_advised() {
+        let of = |lists: &[&str]| {
+            let lists = lists.iter().map(|list| list.parse().unwrap_or_default());
+            nodes(&Fingerprint {
+                topology: Topology {
+                    numa_nodes: Some(lists.collect()),
+                    ..Topology::default()
+                },
+                ..Fingerprint::default()
+            })
+        };
+        // One of memory alone has no CPUs.
+        let advice = of(&["", "0-3", "4-7"]).unwrap();
+        assert!(advice.says.starts_with("3 memory nodes"), "{advice:?}");
+        assert_eq!(advice.fix.as_deref(), Some("one node: --cpus 0-3"));
+        assert!(of(&["0-7"]).is_none());
+    }
+
+    #[test]
     fn a_slow_clock_is_a_warning() {
         let of = |clock: &str| {
             let machine = Fingerprint {

@@ -218,6 +218,9 @@ fn nothing_readable_is_no_reason_to_fail() {
     let machine = Copy::empty().read();
     assert_eq!((machine.cpus, machine.kernel, machine.smt), (None, None, None));
     assert_eq!(machine.machine_key, "? | ? CPUs | ? | ?");
+    let cpus = |listed: &str| Copy::empty().with("/proc/cpuinfo", listed).read().cpus;
+    assert_eq!(cpus("processor\t: 0\nflags\t: fpu\n\nprocessor\t: 1\n"), Some(2));
+    assert_eq!(cpus("flags\t: fpu\n"), None);
 }
 
 fn quiet() -> NoiseProbe {

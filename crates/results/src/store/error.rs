@@ -130,6 +130,17 @@ pub enum StoreError {
     },
 }
 
+/// Why there can be no store in this folder.
+pub(super) fn not_made(dir: &Path, why: &std::io::Error) -> StoreError {
+    match why.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::NoRoom(dir.to_owned()),
+        _ => StoreError::ReadOnly {
+            path: dir.to_owned(),
+            why: why.to_string(),
+        },
+    }
+}
+
 /// What SQLite's refusal means to the user.
 pub(super) fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     let path = path.to_owned();

@@ -247,17 +247,18 @@ fn refuse_without_log(path: &Path, mut store: impl Read) -> Result<(), StoreErro
 fn copied(path: &Path, store: File, logs: &[&str]) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("threadgauge-").tempdir()?;
     let to = folder.path().join(STORE_FILE);
-    copy(store, &to)?;
+    copy(store, &to, MOST_COPIED)?;
     for log in logs {
-        copy(File::open(beside(path, log))?, &beside(&to, log))?;
+        copy(File::open(beside(path, log))?, &beside(&to, log), MOST_COPIED)?;
     }
     Ok(folder)
 }
 
-fn copy(from: File, to: &Path) -> io::Result<()> {
+/// Makes a file of at most so many bytes.
+fn copy(from: impl Read, to: &Path, most: u64) -> io::Result<()> {
     // One byte more than may be there says that there is more.
-    let copied = io::copy(&mut from.take(MOST_COPIED + 1), &mut File::create_new(to)?)?;
-    match copied > MOST_COPIED {
+    let copied = io::copy(&mut from.take(most + 1), &mut File::create_new(to)?)?;
+    match copied > most {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Ok(()),
     }
@@ -304,6 +305,18 @@ mod tests {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
             Err(io::Error::other("broken"))
         }
+    }
+
+    #[test]
+    fn what_is_longer_than_may_be_copied_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let copied = |name: &str, bytes: &[u8]| {
+            let to = dir.path().join(name);
+            copy(bytes, &to, 3).map(|()| fs::read(to).unwrap())
+        };
+        assert_eq!(copied("as long", b"abc").unwrap(), b"abc");
+        let refused = copied("longer", b"abcd").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]
