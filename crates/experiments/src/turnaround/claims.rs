@@ -18,6 +18,31 @@ pub(super) const IDEAL_ELAPSED: Metric = metric("ideal_elapsed_ns", "ns");
 pub(super) const IDEAL_TURNAROUND: Metric = metric("ideal_turnaround", "ratio");
 /// The mean time from a processor's end to its finisher's.
 pub(super) const FINISH_WAIT: Metric = metric("finish_wait_ns", "ns");
+/// When so many had been finished, one first, for as many as the source had at most.
+pub(super) const FINISHED: [Metric; 17] = {
+    const fn so_many(name: &'static str) -> Metric {
+        metric(name, "ns")
+    }
+    [
+        so_many("finished_01"),
+        so_many("finished_02"),
+        so_many("finished_03"),
+        so_many("finished_04"),
+        so_many("finished_05"),
+        so_many("finished_06"),
+        so_many("finished_07"),
+        so_many("finished_08"),
+        so_many("finished_09"),
+        so_many("finished_10"),
+        so_many("finished_11"),
+        so_many("finished_12"),
+        so_many("finished_13"),
+        so_many("finished_14"),
+        so_many("finished_15"),
+        so_many("finished_16"),
+        so_many("finished_17"),
+    ]
+};
 /// CPU time of the work over its length, less 1.
 pub(super) const BURNER_ERROR: Metric = metric("burner_error", "ratio");
 

@@ -10,7 +10,9 @@ use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
 
 use self::case::{Case, Kind};
-use self::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+use self::claims::{
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND,
+};
 use self::measure::{Measured, Record};
 
 pub(crate) use self::work::IN_A_HELPER;
@@ -46,7 +48,7 @@ pub const EXPERIMENT: Experiment = Experiment {
                   and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \
                   its length when read alone; server asks a server on the loopback network that answers after it. \
                   `elapsed_ns` runs from before the call to its return, `turnaround` is the mean over computations of the \
-                  time at which its finisher has run over its length, `turnaround_NN` each by itself, in the order given. \
+                  time at which its finisher has run over its length, `turnaround_NN` each by itself, in the order given; `finished_NN` when so many had been finished. \
                   Measured cold, once an invocation.",
     control: "Theory beside every figure (ideal_…): first come, first served, or equal sharing of the CPUs, simulated \
                       exactly for the same lengths in the same order at no cost. What is above it, and above serial's own, \
@@ -137,6 +139,11 @@ fn write_down(case: Case, measured: &Measured, worker: &mut Worker) {
             "ratio",
             r.finished_ns / r.length_ns,
         );
+    }
+    let mut finished_ns: Vec<f64> = records.iter().map(|r| r.finished_ns).collect();
+    finished_ns.sort_by(f64::total_cmp);
+    for (metric, ns) in FINISHED.into_iter().zip(finished_ns) {
+        worker.record(metric, ns);
     }
     worker.noise(
         "mean_alive",

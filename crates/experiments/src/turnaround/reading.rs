@@ -6,8 +6,8 @@ use threadgauge_results::{Figure, Table, Verdict};
 
 use super::case::{Carrier, Case, Degree, Extra, Kind, Lengths, Order};
 use super::claims::{
-    BURNER_ERROR, ELAPSED, FINISH_WAIT, Pair, TURNAROUND, claims, cpu, disturbed, held_on_one, ideal, matrix,
-    mean_ratio, over_theory, pairs, ratio,
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, Pair, TURNAROUND, claims, cpu, disturbed, held_on_one,
+    ideal, matrix, mean_ratio, over_theory, pairs, ratio,
 };
 use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, OTHER_CARRIERS, SHORT_MS, adapted, background};
 use super::own;
@@ -338,7 +338,13 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         }
     }
     charts.extend(KINDS.map(|kind| by_carrier(view, kind)));
-    charts.extend([over_ideal(view), by_length(view), mixes(view), methods(view)]);
+    charts.extend([
+        supermarket(view),
+        over_ideal(view),
+        by_length(view),
+        mixes(view),
+        methods(view),
+    ]);
     charts.into_iter().flatten().collect()
 }
 
@@ -405,6 +411,50 @@ fn by_carrier(view: &View<'_>, kind: Kind) -> Option<Figure> {
         };
         chart.line(name, of(carrier))
     });
+    chart.drawn()
+}
+
+/// The source's picture for its readers: the same customers, one after the other and all at once, in three orders.
+fn supermarket(view: &View<'_>) -> Option<Figure> {
+    let at = |n: u64, order| Pair::of(Kind::Cpu, n, SHORT_MS).ordered(order);
+    let orders = [
+        (Order::Descending, "the longest first"),
+        (Order::Ascending, "the shortest first"),
+        (Order::Shuffled, "by chance"),
+    ];
+    let is_there = |&n: &u64| {
+        let cases = orders
+            .map(|(order, _)| at(n, order))
+            .map(|pair| [pair.serial, pair.concurrent]);
+        cases
+            .as_flattened()
+            .iter()
+            .all(|&case| view.measured(&FINISHED[0].of(case)))
+    };
+    // So many customers that one can follow them.
+    let n = COUNTS.into_iter().filter(|&n| n <= MIDDLE).rfind(is_there)?;
+    let mut chart = Chart::new(
+        view,
+        "supermarket",
+        format!("The supermarket: when {n} customers leave, by who is served first"),
+    )
+    .note(format!(
+        "Each has a trolley of another size, which takes {SHORT_MS} to {} ms. One after the other they stand in one queue; \
+         all at once each has a counter, and the one cashier (the CPU) goes from counter to counter.",
+        n * SHORT_MS
+    ))
+    .x(Scale::Linear, "customers who have left")
+    .y(Scale::Linear, "time, ms");
+    for (way, case) in [
+        ("one queue", (|pair| pair.serial) as fn(Pair) -> Case),
+        ("a counter for each", |pair| pair.concurrent),
+    ] {
+        for (order, name) in orders {
+            let left = (1..=n).zip(FINISHED);
+            let points = left.map(|(k, metric)| (k, metric.of(case(at(n, order))).times(1e-6)));
+            chart = chart.line(format!("{way}, {name}"), points);
+        }
+    }
     chart.drawn()
 }
 

@@ -5,7 +5,9 @@ use threadgauge_lab::testing::{self, site};
 
 use super::EXPERIMENT;
 use super::case::{Case, Extra, Kind, Mode};
-use super::claims::{BURNER_ERROR, ELAPSED, FINISH_WAIT, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND};
+use super::claims::{
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND,
+};
 use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::selection::choose;
 
@@ -47,6 +49,8 @@ fn made(chosen: Chosen, profile: Profile, rounds: usize, f: impl Fn(Case) -> Opt
             return testing::case(case, []);
         };
         let (ideal_ns, ideal_turnaround) = theory(case);
+        let mut finished_ns = case.ideal(&case.given(1));
+        finished_ns.sort_by(f64::total_cmp);
         let figures = [
             (ELAPSED, made.elapsed_ns),
             (TURNAROUND, made.turnaround),
@@ -55,6 +59,7 @@ fn made(chosen: Chosen, profile: Profile, rounds: usize, f: impl Fn(Case) -> Opt
             (FINISH_WAIT, 50_000.0),
             (BURNER_ERROR, 0.02),
         ];
+        let figures = figures.into_iter().chain(FINISHED.into_iter().zip(finished_ns));
         testing::case(case, figures.map(|(metric, value)| (metric, vec![value; rounds])))
     });
     testing::view("turnaround", profile, cases.collect())

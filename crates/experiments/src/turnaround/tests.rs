@@ -2,14 +2,17 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::testing;
+use threadgauge_machine::Switches;
 use threadgauge_results::{Evidence, Figure, Verdict, claim, decide};
 
 use super::EXPERIMENT;
 use super::case::{Carrier, Case, Kind, Mode};
 use super::claims::{claims, held_on_one};
 use super::grid::OTHER_CARRIERS;
+use super::measure::{Measured, Record};
 use super::reading::read;
 use super::testing::{Made, as_in_theory, run, run_of, theory};
+use super::write_down;
 
 fn evidence(view: &View<'_>, id: &str) -> Evidence {
     let (_, test) = claims(view).into_iter().find(|(of, _)| *of == id).unwrap();
@@ -359,6 +362,85 @@ fn the_sources_eight_charts_and_ours_are_drawn_from_the_paper_profile() {
     for id in ["carriers-cpu", "carriers-io"] {
         assert_eq!(chart(&charts, id).series.len(), 4, "{id}");
     }
+}
+
+#[test]
+fn a_sample_has_the_figures_of_its_computations() {
+    let case = Case::serial(Kind::Io, 3, 10);
+    let record = |length_ns: f64, ended_ns, finished_ns| Record {
+        length_ns,
+        started_ns: 0.0,
+        ended_ns,
+        finished_ns,
+        cpu_ns: 1.0,
+        ideal_ns: length_ns * 2.0,
+    };
+    let measured = Measured {
+        elapsed_ns: 70.0,
+        // They end in another order than they come.
+        records: vec![
+            record(30.0, 59.0, 60.0),
+            record(20.0, 9.0, 10.0),
+            record(10.0, 37.0, 40.0),
+        ],
+        cpu_ns: 5.0,
+        switches: Switches::default(),
+        most_running: 2,
+    };
+    let mut worker = testing::worker(&EXPERIMENT, &case.params());
+    write_down(case, &measured, &mut worker);
+    let sample = worker.finish(Ok(()));
+    let figure = |name: &str| sample.value(name);
+    for (name, value) in [
+        ("elapsed_ns", 70.0),
+        ("turnaround", (2.0 + 0.5 + 4.0) / 3.0),
+        ("ideal_elapsed_ns", 60.0),
+        ("ideal_turnaround", 2.0),
+        ("mean_completion_ns", 110.0 / 3.0),
+        ("finish_wait_ns", 5.0 / 3.0),
+        ("cpu_ns", 5.0),
+        ("computed_ns", 3.0),
+        ("most_running", 2.0),
+        ("turnaround_01", 2.0),
+        ("turnaround_02", 0.5),
+        ("turnaround_03", 4.0),
+        ("finished_01", 10.0),
+        ("finished_02", 40.0),
+        ("finished_03", 60.0),
+    ] {
+        assert_eq!(figure(name), Some(value), "{name}");
+    }
+    assert_eq!((figure("finished_04"), figure("burner_error")), (None, None));
+}
+
+#[test]
+fn the_supermarket_shows_when_so_many_customers_have_left() {
+    let charts = charts_of(&as_in_theory(Profile::Quick, 7, 2, 0.0));
+    let chart = chart(&charts, "supermarket");
+    assert_eq!(
+        chart.title,
+        "The supermarket: when 5 customers leave, by who is served first"
+    );
+    let line = |name: &str| -> Vec<(f64, f64)> {
+        let line = chart.series.iter().find(|line| line.name == name).unwrap();
+        line.points.iter().map(|point| (point.x, point.y)).collect()
+    };
+    let longest = [(1.0, 50.0), (2.0, 90.0), (3.0, 120.0), (4.0, 140.0), (5.0, 150.0)];
+    let shortest = [(1.0, 10.0), (2.0, 30.0), (3.0, 60.0), (4.0, 100.0), (5.0, 150.0)];
+    assert_eq!(line("one queue, the longest first"), longest);
+    assert_eq!(line("one queue, the shortest first"), shortest);
+    // All leave when they would, whoever comes first.
+    assert_eq!(
+        line("a counter for each, the longest first"),
+        line("a counter for each, the shortest first")
+    );
+    assert_eq!(chart.series.len(), 6);
+    let standard = charts_of(&as_in_theory(Profile::Standard, 7, 2, 0.0));
+    assert!(
+        self::chart(&standard, "supermarket")
+            .title
+            .contains("8 customers")
+    );
 }
 
 #[test]
