@@ -240,10 +240,14 @@ pub(crate) fn prepare(socket: impl AsFd, reason: CloseReason, counters: &Counter
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::clock::Clock;
+    use crate::connection::Turn;
+    use crate::protocol::Effects;
+    use crate::protocol::echo::Echo;
 
     #[test]
     fn who_goes_on_sending_is_waited_for_until_the_time_is_over() {
@@ -299,6 +303,42 @@ mod tests {
         drop(client);
         assert_eq!(wait(lingering), Discarded::Some, "the rest");
         assert_eq!(wait(lingering), Discarded::Over, "it has ended");
+    }
+
+    #[test]
+    fn a_socket_lingers_while_the_client_may_send_and_nobody_stops() {
+        /// What has become of the connection, whether it lingers, and whether its client reads the end.
+        type Case = (fn(&mut Connection<Echo>, &mut Turn<'_>), bool, bool);
+        let cases: [Case; 6] = [
+            (|connection, _| connection.end(CloseReason::Finished), true, true),
+            (|connection, turn| connection.ended(turn), false, false),
+            (|connection, _| connection.end(CloseReason::Lost), false, false),
+            (
+                |connection, _| connection.end(CloseReason::WriteTimeout),
+                false,
+                false,
+            ),
+            (|connection, turn| connection.stop(turn), false, true),
+            (|_, _| {}, false, false),
+        ];
+        for (place, (happens, lingers, is_shut)) in cases.into_iter().enumerate() {
+            let (socket, mut client) = UnixStream::pair().expect("a pair");
+            client.set_nonblocking(true).expect("a socket");
+            let (now, counters) = (Instant::now(), Counters::default());
+            let mut connection = Connection::of(&Echo);
+            let mut turn = Turn {
+                output: &mut Vec::new(),
+                full_at: usize::MAX,
+                effects: &mut Effects::default(),
+                clock: &mut Clock::default(),
+            };
+            happens(&mut connection, &mut turn);
+            let lingering = linger(&connection, &socket, &counters, now);
+            let expected = lingers.then(|| Lingering::new(now));
+            assert_eq!(lingering, expected, "{place}");
+            let is_at_end = client.read(&mut [0]).is_ok_and(|count| count == 0);
+            assert_eq!(is_at_end, is_shut, "{place}");
+        }
     }
 
     #[test]

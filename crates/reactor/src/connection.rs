@@ -480,6 +480,26 @@ impl<S> Drop for Connection<S> {
 }
 
 #[cfg(test)]
+impl<S: Session> Connection<S> {
+    /// One without a client.
+    pub fn of<P: Protocol<Session = S>>(protocol: &P) -> Self {
+        let mut turn = Turn {
+            output: &mut Vec::new(),
+            full_at: usize::MAX,
+            effects: &mut Effects::default(),
+            clock: &mut Clock::default(),
+        };
+        Self::open(
+            protocol,
+            ConnectionId::new(0, 0, 0),
+            Span::none(),
+            None,
+            &mut turn,
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -275,6 +275,7 @@ mod tests {
         counters.block(0).accepted.add(2);
         counters.block(1).accepted.add(3);
         counters.block(1).closed(CloseReason::Idle);
+        assert_eq!([0, 1].map(|block| counters.block(block).all_closed()), [0, 1]);
         let totals = counters.totals();
         assert_eq!(totals.accepted, 5);
         assert_eq!((totals.closed(CloseReason::Idle), totals.all_closed()), (1, 1));

@@ -292,3 +292,33 @@ fn restore_signals(mask: &libc::sigset_t) {
     // SAFETY: `mask` is an initialised set; the call cannot fail with these arguments.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, null_mut()) };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    // This process is nobody's child of a server: what is static is the test's own.
+    #[test]
+    fn what_a_child_hears_ends_also_a_call_that_has_not_begun() {
+        let (socket, _client) = UnixStream::pair().expect("a pair");
+        let shutdown = &InChild;
+        let socket = UnixStream::from(shutdown.begin(socket.into()));
+        heard(libc::SIGUSR1);
+        assert!(RETIRED.swap(false, SeqCst));
+        assert_eq!(shutdown.phase(), Phase::Serving);
+        heard(libc::SIGTERM);
+        assert_eq!(shutdown.phase(), Phase::Draining);
+        assert_eq!((&socket).read(&mut [0]).expect("the end"), 0);
+        (&socket).write_all(b"bye").expect("that is allowed still");
+        heard(libc::SIGUSR2);
+        heard(libc::SIGTERM);
+        assert_eq!(shutdown.phase(), Phase::Over, "it only goes forward");
+        let refused = (&socket).write(b"x").expect_err("that is over");
+        assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
+        shutdown.end(socket.into());
+        PHASE.store(0, SeqCst);
+    }
+}

@@ -308,6 +308,31 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_given_back_of_which_there_is_more_than_may_be_kept() {
+        const BYTES: usize = 64 * 1024;
+        let filled = || {
+            let mut multicast = Multicast::default();
+            let all = multicast.compose(&[], &[&[b'x'; BYTES]]);
+            (0..BYTES).for_each(|to| multicast.send(all, to, b"own"));
+            multicast
+        };
+        let room = |multicast: &Multicast<usize>| {
+            [
+                multicast.bytes.capacity(),
+                multicast.sent.capacity(),
+                multicast.receivers.capacity(),
+            ]
+        };
+        let mut multicast = filled();
+        let before = room(&multicast);
+        multicast.clear(usize::MAX);
+        assert_eq!((multicast.is_empty(), room(&multicast)), (true, before));
+        let mut multicast = filled();
+        multicast.clear(BYTES);
+        assert_eq!((multicast.is_empty(), room(&multicast)), (true, [0; 3]));
+    }
+
+    #[test]
     fn messages_in_a_row_are_one() {
         let mut multicast = Multicast::default();
         let first = multicast.compose(&[], &[b"one", b"\n"]);

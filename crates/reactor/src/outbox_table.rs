@@ -278,10 +278,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::{Duration, Instant};
 
+    use rustix::event::{PollFd, PollFlags, Timespec};
+
     use super::*;
     use crate::Overflow;
     use crate::clock::Clock;
     use crate::protocol::{Asked, Io};
+    use crate::stop::poll_once;
 
     /// A connection and its client.
     fn connect(table: &OutboxTable, slot: u32) -> (ConnectionId, Arc<WakeFd>, UnixStream) {
@@ -292,6 +295,11 @@ mod tests {
         );
         table.open(id, Arc::new(ours.into()), Arc::clone(&wake_fd));
         (id, wake_fd, client)
+    }
+
+    fn is_notified(wake_fd: &WakeFd) -> bool {
+        let mut fds = [PollFd::new(wake_fd, PollFlags::IN)];
+        poll_once(&mut fds, Some(&Timespec::default())).expect("it can be asked") > 0
     }
 
     fn table(overflow: Overflow) -> OutboxTable {
@@ -425,6 +433,33 @@ mod tests {
         assert_eq!(table.waiting(to), OutboxState::default());
         assert_eq!((held_up_by, counters.deliveries.get()), (vec![], 100));
         client.read_exact(&mut [0; 50_000]).expect("all");
+    }
+
+    #[test]
+    fn who_is_held_up_is_woken_when_half_of_the_limit_is_left() {
+        const LIMIT: usize = 1 << 20;
+        let options = Options {
+            output_limit: LIMIT,
+            overflow: Overflow::Wait,
+            ..Options::default()
+        };
+        let table = OutboxTable::new(2, &options);
+        let (to, _wake_fd, mut client) = connect(&table, 0);
+        let (from, own, _other) = connect(&table, 1);
+        let (counters, mut held_up_by) = (Counters::default(), Vec::new());
+        let mut effects = message(from, to, &vec![b'x'; 3 * LIMIT]);
+        table.deliver(&mut effects, &own, &mut held_up_by, &mut Vec::new(), &counters);
+        assert_eq!(held_up_by, [to], "no socket holds so much");
+        let mut left = table.waiting(to).bytes;
+        while left > LIMIT / 2 {
+            assert!(!is_notified(&own), "{left} bytes are left");
+            client.read_exact(&mut [0; 4096]).expect("more");
+            table.send(to, &counters).expect("the client is there");
+            left = table.waiting(to).bytes;
+        }
+        assert!(is_notified(&own));
+        table.forget_free(&mut held_up_by, &own);
+        assert!(held_up_by.is_empty());
     }
 
     #[test]

@@ -256,6 +256,16 @@ mod tests {
     }
 
     #[test]
+    fn the_least_stay_however_long_they_are_idle() {
+        let mut sizing = Sizing::new(2..=4);
+        let (counts, start) = (Counts { idle: 2, busy: 0 }, Instant::now());
+        for seconds in 0..10 {
+            let change = sizing.decide(counts, start + Duration::from_secs(seconds));
+            assert_eq!(change, Change::None(None), "{seconds}");
+        }
+    }
+
+    #[test]
     fn it_begins_with_the_least_and_grows_while_nobody_is_idle() {
         let mut pool = Simulated::new(2..=5);
         assert_eq!(pool.settle(0), (2, None));

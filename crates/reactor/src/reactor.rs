@@ -34,6 +34,8 @@ mod one_handler_test;
 mod order_test;
 mod peer;
 pub(crate) mod peer_table;
+#[cfg(test)]
+mod pressure_test;
 mod reading;
 mod serving_loop;
 pub(crate) mod slots;

@@ -124,6 +124,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_that_no_clock_shows_is_a_century() {
+        assert_eq!(measurable(Duration::MAX).as_secs(), 3_153_600_000);
+        let decades = Duration::from_secs(1_000_000_000);
+        assert_eq!(measurable(decades), decades);
+        assert!(
+            std::time::Instant::now()
+                .checked_add(measurable(Duration::MAX))
+                .is_some()
+        );
+    }
+
+    #[test]
     fn it_stays_set_and_clones_are_the_same() {
         let stop = Stop::new().expect("a pipe");
         assert!(!stop.is_stopped());

@@ -273,6 +273,31 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_with_both_halves_on_one_reactor_counts_twice() {
+        let manager = ReactorManager::joined(count(2), Placement::LeastLoaded);
+        assert_eq!(manager.place(7), (0, 0));
+        assert_eq!([manager.place_on(1), manager.place_on(1)], [(1, 1); 2]);
+        manager.release(1);
+        // Two halves here and three there, then four.
+        assert_eq!([manager.place(7), manager.place(7)], [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_group_is_somewhere_as_long_as_it_has_members() {
+        let manager = ReactorManager::joined(count(2), Placement::ByGroup);
+        manager.join(7, (1, 1));
+        // Who comes later moves to where it is.
+        manager.join(7, (0, 0));
+        manager.join(7, (0, 0));
+        for place in [Some((1, 1)), Some((1, 1)), None] {
+            manager.leave(7);
+            assert_eq!(manager.group(7), place);
+        }
+        manager.leave(7);
+        assert_eq!(manager.group(7), None, "it is nowhere");
+    }
+
+    #[test]
     fn the_least_loaded_is_taken() {
         let manager = ReactorManager::split(count(2), count(2), Placement::LeastLoaded);
         assert_eq!(manager.place(7), (0, 2));

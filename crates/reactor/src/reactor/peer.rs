@@ -393,3 +393,102 @@ impl<S> Peers<S> {
         self.0.len() as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::echo::Echo;
+    use crate::throttle::LONGEST;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Receivers that take nothing are dropped in the end; nobody is waited for but they.
+    fn options() -> Options {
+        Options {
+            overflow: Overflow::Drop,
+            idle: None,
+            handshake: None,
+            write_timeout: 100 * MS,
+            ..Options::default()
+        }
+    }
+
+    fn read_half(now: Instant) -> ReadHalf<Echo> {
+        ReadHalf::new(Connection::of(&Echo), now)
+    }
+
+    #[test]
+    fn who_is_held_up_by_receivers_has_turns_and_by_a_loop_none() {
+        let (options, start) = (options(), Instant::now());
+        let mut read = read_half(start);
+        read.begin_throttle(start, &options);
+        assert_eq!(read.timer_to_set(&options), None, "nobody holds it up");
+        read.hold_up(HeldUpBy::Loop, 1);
+        read.begin_throttle(start, &options);
+        assert_eq!((read.is_held_up(), read.timer_to_set(&options)), (true, None));
+
+        read.hold_up(HeldUpBy::Receiver, 1);
+        read.begin_throttle(start, &options);
+        let until = start + LONGEST;
+        assert_eq!(read.timer_to_set(&options), Some(until));
+        assert_eq!(read.due(until, &options), Some(Due::Turn));
+        assert!(read.is_held_up(), "by the loop");
+        read.hold_up(HeldUpBy::Loop, -1);
+        assert!(!read.is_held_up() && read.is_wanted(), "it has its turn");
+        assert!(read.takes_turn());
+        assert!(read.is_held_up(), "that was it");
+
+        read.begin_throttle(until, &options);
+        assert_eq!(read.timer_to_set(&options), Some(until + LONGEST));
+        read.hold_up(HeldUpBy::Receiver, -1);
+        assert!(!read.is_held_up() && !read.takes_turn());
+        assert_eq!(read.due(until + LONGEST, &options), None, "nobody holds it up");
+    }
+
+    #[test]
+    fn a_timer_is_set_for_what_comes_before_the_one_that_is_set() {
+        let (options, start) = (options(), Instant::now());
+        let mut read = read_half(start);
+        for (alarm, is_set) in [(5, true), (5, false), (7, false), (3, true)] {
+            let at = start + alarm * MS;
+            read.set_alarm(Some(at));
+            assert_eq!(read.timer_to_set(&options), is_set.then_some(at), "{alarm}");
+        }
+        assert!(!read.used(&options, || start), "no head is waited for");
+        assert_eq!(read.due(start + 2 * MS, &options), None, "too early");
+        // So none is set any more.
+        assert_eq!(read.timer_to_set(&options), Some(start + 3 * MS));
+        assert_eq!(read.due(start + 3 * MS, &options), Some(Due::Alarm));
+        assert_eq!(read.due(start + 9 * MS, &options), None, "it went off once");
+        read.set_alarm(Some(start + 5 * MS));
+        read.lingering = Some(Lingering::new(start));
+        let over = Lingering::new(start).until();
+        assert_eq!(read.timer_to_set(&options), Some(over), "no session is there");
+        assert_eq!(read.due(over, &options), Some(Due::LingerOver));
+    }
+
+    #[test]
+    fn a_client_is_looked_at_by_one_timer_while_its_socket_takes_no_more() {
+        let (options, start) = (options(), Instant::now());
+        let mut write = WriteHalf::default();
+        write.outbox.buffer().extend_from_slice(b"unsent");
+        write.outbox.offered(|| start);
+        assert_eq!(write.timer_to_set(&options), None);
+        assert!(write.can_send() && write.must_flush() && !write.must_flush());
+        write.leave();
+        write.blocked = true;
+        assert!(!write.can_send() && !write.must_flush(), "the socket tells");
+        let look_at = write.outbox.look_at(options.write_timeout);
+        assert!(look_at.is_some_and(|at| at > start));
+        assert_eq!(write.timer_to_set(&options), look_at);
+        assert_eq!(write.timer_to_set(&options), None, "it is set");
+        assert!(!write.is_overdue(look_at.unwrap(), &options, || Some(1)));
+        assert!(write.timer_to_set(&options) > look_at, "none was set any more");
+        let end = start + options.write_timeout;
+        assert!(write.is_overdue(end, &options, || Some(1)));
+        write.blocked = false;
+        assert!(!write.is_overdue(end, &options, || Some(1)), "it takes more");
+    }
+}

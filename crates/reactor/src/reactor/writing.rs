@@ -505,3 +505,26 @@ fn send_once(socket: &OwnedFd, outbox: &Outbox, flags: SendFlags) -> (usize, Res
         net::sendmsg(socket, &slices[..used], &mut nothing, flags),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::multicast::Multicast;
+
+    #[test]
+    fn what_is_much_for_several_is_kept_once() {
+        for (receivers, bytes, is_shared) in [
+            (2, MUCH_TO_COPY, true),
+            (2, MUCH_TO_COPY - 1, false),
+            (1, MUCH_TO_COPY, false),
+        ] {
+            let mut multicast = Multicast::default();
+            let all = multicast.compose(&[], &[&vec![b'x'; bytes]]);
+            multicast.send_to_all(all, 0..receivers);
+            let (to, _, parts) = multicast.iter().next().expect("one message");
+            let shared = shared_tail(to.len(), &parts);
+            let expected = is_shared.then_some(parts.tail);
+            assert_eq!(shared.as_deref(), expected, "{bytes} bytes to {receivers}");
+        }
+    }
+}

@@ -341,6 +341,8 @@ mod tests {
         events.receive(&reader, 1);
         assert!(events.before_close(), "the kernel has to see it");
         assert!(!events.before_close(), "it has seen it");
+        let shown = format!("{events:?}");
+        assert!(shown.starts_with("Events { with_the_kernel: "), "{shown}");
         events.cancel(1);
         events.wait(None).expect("waited");
         let answer = events.next().expect("an answer");

@@ -74,7 +74,7 @@ fn one_for_each_connection(design: &str) {
     until("every one has ended", || units() == 0);
     let summary = server.stop();
     assert_eq!((summary.of("accepted"), summary.of("units_created")), (8, 8));
-    assert_eq!(summary.of("ended by client"), 8);
+    assert_eq!((summary.of("ended by client"), summary.of("units_lost")), (8, 0));
     expect_none_left(&summary);
 }
 

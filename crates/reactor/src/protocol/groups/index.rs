@@ -420,6 +420,10 @@ mod tests {
         }
         assert_eq!(found.len(), MOST_OWN);
         assert!(Arc::ptr_eq(&first, &route(&mut found, &index, "a")));
+        let (taken, _) = found.take(&index, b"a");
+        assert_eq!(found.len(), MOST_OWN - 1);
+        found.put_back(&index, taken);
+        assert_eq!(found.len(), MOST_OWN);
         index.remove([key("a", 1)].into_iter());
         assert!(route(&mut found, &index, "a").plain.is_empty());
     }

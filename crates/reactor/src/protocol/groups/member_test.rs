@@ -8,6 +8,9 @@ use super::super::groups_answers::{rows, summary};
 use super::super::{Groups, Options};
 use super::*;
 use crate::CloseReason;
+use crate::clock::Clock;
+use crate::connection::{Connection, Turn};
+use crate::protocol::{Asked, Effects};
 use crate::testing::{Rehearsal, split_anywhere};
 
 /// Quiet, and knows headers.
@@ -205,6 +208,75 @@ fn a_long_row_is_sent_in_parts() {
         assert_eq!(heard.matches("MSG a 1 70000\r\ny").count(), 2);
         assert_eq!(heard.len(), 5_000 * 14 + 2 * (17 + 70_000));
     }
+}
+
+#[test]
+fn messages_to_one_subject_that_come_together_go_as_one() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    let [_, hearer] = [(); 2].map(|()| connect(&mut server));
+    server.receive(hearer, b"SUB * 1\r\n");
+    let (mut effects, mut member) = (Effects::default(), Connection::of(&groups));
+    let mut turn = Turn {
+        output: &mut Vec::new(),
+        full_at: usize::MAX,
+        effects: &mut effects,
+        clock: &mut Clock::default(),
+    };
+    member.received(CONNECT.as_bytes(), &mut turn);
+    let said = b"PUB a 1\r\n1\r\nPUB a 1\r\n2\r\nPUB b 1\r\n3\r\n";
+    member.received(said, &mut turn);
+    let sent: Vec<_> = effects.messages.iter().collect();
+    let counts: Vec<_> = sent.iter().map(|(_, _, parts)| parts.messages).collect();
+    assert_eq!(counts, [2, 1]);
+}
+
+#[test]
+fn a_row_ends_by_deliveries_by_bytes_and_where_a_subscription_is_to_end() {
+    let groups = Groups::new(Options::default());
+    let mut server = Rehearsal::new(groups.clone());
+    for _ in 0..20 {
+        let client = connect(&mut server);
+        server.receive(client, b"SUB a 1\r\nSUB b 2\r\nUNSUB 2 9\r\n");
+    }
+    let mut io = Io {
+        id: ConnectionId::new(0, 0, 0),
+        output: &mut Vec::new(),
+        asked: &mut Asked::default(),
+        effects: &mut Effects::default(),
+        clock: &mut Clock::default(),
+    };
+    let composed = io.compose(&[], &[]);
+    let takes_more = |subject: &[u8], messages, bytes| {
+        let (Reached::All(route), _) = groups.0.index.reach(subject) else {
+            panic!("they are few");
+        };
+        let row = Row {
+            route,
+            composed,
+            messages,
+            bytes,
+        };
+        row.takes_more()
+    };
+    // 204 messages to 20 are 4,080 deliveries, and 205 are more than 4,096.
+    for (messages, bytes, expected) in [
+        (1, 0, true),
+        (203, 0, true),
+        (204, 0, false),
+        (2, 65_535, true),
+        (2, 65_536, false),
+    ] {
+        assert_eq!(
+            takes_more(b"a", messages, bytes),
+            expected,
+            "{messages} with {bytes} bytes"
+        );
+    }
+    assert_eq!(
+        [1, 2].map(|messages| takes_more(b"b", messages, 0)),
+        [false, true]
+    );
 }
 
 #[test]

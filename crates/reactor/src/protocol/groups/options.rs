@@ -206,5 +206,10 @@ mod tests {
         let (one, other) = (Options::default(), Options::default());
         assert_eq!((one.server_id.len(), other.server_id.len()), (56, 56));
         assert_ne!(one.server_id, other.server_id);
+        // Letters of one hash are none of each other.
+        for letters in one.server_id.as_bytes()[1..].chunks(11) {
+            let different: std::collections::BTreeSet<_> = letters.iter().collect();
+            assert!(different.len() > 3, "{}", one.server_id);
+        }
     }
 }

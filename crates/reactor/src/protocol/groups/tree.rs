@@ -491,6 +491,33 @@ pub(super) mod tests {
         each.sum()
     }
 
+    #[test]
+    fn taking_away_counts_the_nodes_that_it_comes_to() {
+        // `a` has `b` and `c` below it; `e.f.g` is one node.
+        for (pattern, expected, nodes) in [
+            ("x", &[][..], 1),
+            ("d", &[2], 2),
+            ("e.f.g", &[3], 2),
+            ("e.x.g", &[], 2),
+            ("*.b", &[0], 5),
+            ("a.>", &[0, 1], 5),
+            (">", &[0, 1, 2, 3], 7),
+        ] {
+            let mut tree = Tree::default();
+            for (number, key) in ["a.b", "a.c", "d", "e.f.g"].into_iter().enumerate() {
+                tree.change(key.as_bytes(), |value| *value = Some(number));
+            }
+            let mut taken = Vec::new();
+            assert_eq!(
+                tree.take_matches(pattern.as_bytes(), &mut taken),
+                nodes,
+                "{pattern}"
+            );
+            taken.sort_unstable();
+            assert_eq!(taken, expected, "{pattern}");
+        }
+    }
+
     proptest! {
         #[test]
         fn it_finds_what_a_comparison_token_by_token_finds(
