@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::connect::ClientInfo;
+use super::connect_json::ClientInfo;
 use super::figures::{ClientFigures, ClosedFigures, Traffic};
 use super::index::{Index, Key};
 use super::options::Options;

@@ -1,68 +1,11 @@
 //! What server and client say of themselves: `INFO` and `CONNECT`.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
-use super::connect_json;
+use super::connect_json::{ClientInfo, read};
 use super::options::{Access, Options};
-
-/// How a client wants to be served.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectOptions {
-    /// An answer to each operation.
-    pub verbose: bool,
-    /// Subjects are looked at when it publishes.
-    pub pedantic: bool,
-    /// It gets its own messages.
-    pub echo: bool,
-    pub headers: bool,
-    /// It wants to be told that nobody hears its request.
-    pub no_responders: bool,
-    /// 1 and above: it understands an `INFO` at any time.
-    pub protocol: i64,
-}
-
-/// Of a client that has said nothing.
-impl Default for ConnectOptions {
-    fn default() -> Self {
-        Self {
-            verbose: true,
-            pedantic: true,
-            echo: true,
-            headers: false,
-            no_responders: false,
-            protocol: 0,
-        }
-    }
-}
-
-/// What a client says of itself.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ClientInfo {
-    pub connect_options: ConnectOptions,
-    pub name: String,
-    pub lang: String,
-    pub version: String,
-    pub user: String,
-    pub token: Secret,
-    pub password: Secret,
-    /// With whom it wants to be together.
-    pub account: String,
-    /// Or alone.
-    pub new_account: bool,
-}
-
-/// What is not shown by `Debug`.
-#[derive(Clone, Default)]
-pub(super) struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
 
 /// Why a client cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +23,7 @@ impl ClientInfo {
     ///
     /// If the client may not connect, or wants what there is not.
     pub fn connect(&mut self, json: &[u8], access: &Access) -> Result<(), Refusal> {
-        connect_json::read(json, self).map_err(|_| Refusal::NotJson)?;
+        read(json, self).map_err(|_| Refusal::NotJson)?;
         // Accounts are no more than a wish to be kept apart, which nobody here is.
         let is_apart = self.new_account || !self.account.is_empty();
         if is_apart || !access.allows(&self.token.0, &self.user, &self.password.0) {

@@ -1,4 +1,5 @@
-//! The JSON that a client sends, read as Go's `encoding/json` reads it: clients were made for a server that does.
+//! What a client says of itself, and how its JSON is read: as Go's `encoding/json` does, since clients were made for a
+//! server that uses that.
 //!
 //! Names are read without regard to case, the last of two equal ones counts, and null is as if nothing were said. What
 //! is no text becomes U+FFFD: each byte that is not UTF-8, and each half of a surrogate pair that stands alone.
@@ -8,7 +9,61 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Error;
 
-use super::connect::ClientInfo;
+/// How a client wants to be served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectOptions {
+    /// An answer to each operation.
+    pub verbose: bool,
+    /// Subjects are looked at when it publishes.
+    pub pedantic: bool,
+    /// It gets its own messages.
+    pub echo: bool,
+    pub headers: bool,
+    /// It wants to be told that nobody hears its request.
+    pub no_responders: bool,
+    /// 1 and above: it understands an `INFO` at any time.
+    pub protocol: i64,
+}
+
+/// Of a client that has said nothing.
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            verbose: true,
+            pedantic: true,
+            echo: true,
+            headers: false,
+            no_responders: false,
+            protocol: 0,
+        }
+    }
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClientInfo {
+    pub connect_options: ConnectOptions,
+    pub name: String,
+    pub lang: String,
+    pub version: String,
+    pub user: String,
+    pub token: Secret,
+    pub password: Secret,
+    /// With whom it wants to be together.
+    pub account: String,
+    /// Or alone.
+    pub new_account: bool,
+}
+
+/// What is not shown by `Debug`.
+#[derive(Clone, Default)]
+pub(super) struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
 
 /// Takes over what a `CONNECT` says; what it does not say stays as it was.
 ///

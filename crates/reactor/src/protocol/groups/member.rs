@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::broker::{Broker, Client, Subscribed, Subscription, Taken};
-use super::connect::{ConnectOptions, Reader, Refusal, info};
+use super::connect::{Reader, Refusal, info};
+use super::connect_json::ConnectOptions;
 use super::ends;
 use super::found::Found;
 use super::message_trace::{self, Asked, Trace};
