@@ -216,6 +216,7 @@ mod tests {
         let cpus: CpuList = "8,2,5".parse().unwrap();
         assert_eq!(cpus.first(2).to_string(), "2,5");
         assert_eq!(cpus.first(9), cpus);
+        assert_eq!([2, 3, 8].map(|cpu| cpus.contains(cpu)), [true, false, true]);
     }
 
     #[test]

@@ -312,4 +312,33 @@ mod tests {
         );
         assert_eq!(thread_library(&live).unwrap(), format!("NPTL {version}"));
     }
+    #[test]
+    fn of_a_machine_that_cannot_be_asked_its_setting_says_whether_io_uring_is_refused() {
+        let why = |setting: &str| {
+            let (_root, source) = with("/proc/sys/kernel/io_uring_disabled", setting);
+            io_uring(&source).map(|of| of.why_not.unwrap())
+        };
+        assert!(
+            why("1\n")
+                .unwrap()
+                .contains("only for processes in kernel.io_uring_group")
+        );
+        assert!(why("2\n").unwrap().contains("for nobody"));
+        assert!(why("0\n").is_err());
+    }
+
+    #[test]
+    fn a_clock_that_one_hypervisor_has_names_it() {
+        let name = |clock: &str| {
+            let (_root, source) = with(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                clock,
+            );
+            hypervisor(&source, None).ok().flatten()
+        };
+        assert_eq!(name("kvm-clock\n").as_deref(), Some("kvm"));
+        assert_eq!(name("hyperv_clocksource_tsc_page\n").as_deref(), Some("hyper-v"));
+        assert_eq!(name("xen\n").as_deref(), Some("xen"));
+        assert_eq!(name("tsc\n"), None);
+    }
 }

@@ -293,6 +293,13 @@ mod tests {
     }
 
     #[test]
+    fn the_tasks_of_a_user_are_those_of_all_its_processes() {
+        assert!(tasks_of(getuid().as_raw()).unwrap() >= 1);
+        // Nobody's.
+        assert_eq!(tasks_of(u32::MAX - 2), Some(0));
+    }
+
+    #[test]
     fn the_limits_of_this_machine_can_be_read_and_are_not_reached() {
         let levels = levels("self");
         for name in ["threads-max", "pid_max", "max_map_count"] {

@@ -252,6 +252,15 @@ mod tests {
             advice.says.contains("only 512 threads") && advice.says.contains("RLIMIT_DATA"),
             "{advice:?}"
         );
+        // Some are others'.
+        let severity = |pid_max| {
+            let limits = Limits {
+                pid_max: Some(pid_max),
+                ..Limits::default()
+            };
+            units(&limits).severity
+        };
+        assert!(severity(9_216) > Severity::Fine && severity(9_217) == Severity::Fine);
     }
 
     #[test]

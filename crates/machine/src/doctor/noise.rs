@@ -144,6 +144,36 @@ mod tests {
         };
         assert_eq!(severity(&stolen(0.01), "steal"), Severity::Fine);
         assert_eq!(severity(&stolen(0.011), "steal"), Severity::Warning);
+        assert_eq!(severity(&stolen(0.05), "steal"), Severity::Warning);
+        assert_eq!(severity(&stolen(0.051), "steal"), Severity::Serious);
+        let lost = |lost_share| NoiseProbe {
+            lost_share,
+            ..NoiseProbe::default()
+        };
+        let of = |share| severity(&lost(share), "interruptions");
+        assert_eq!([0.001, 0.002].map(of), [Severity::Fine, Severity::Note]);
+        assert_eq!([0.01, 0.011].map(of), [Severity::Note, Severity::Warning]);
+        assert_eq!([0.1, 0.11].map(of), [Severity::Warning, Severity::Serious]);
+    }
+
+    #[test]
+    fn interruptions_are_said_a_second_and_a_cpu() {
+        let advice = interruptions(&NoiseProbe {
+            cpus: 2,
+            duration: Duration::from_secs(5),
+            interruptions: 300,
+            long_interruptions: 7,
+            longest_gap_ns: 1_500_000,
+            foreign_cpus: 0.1,
+            lost_share: 0.2,
+            ..NoiseProbe::default()
+        });
+        assert_eq!(
+            advice.says,
+            "a busy loop lost 20.00 % of its time: 30 interruptions above 10 µs a second on each CPU, 7 of all above \
+             1 ms, the longest 1.50 ms; other programs took 5.00 %, the rest is the kernel's and the hypervisor's, which \
+             nothing here changes"
+        );
     }
 
     #[test]
