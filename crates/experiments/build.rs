@@ -43,6 +43,13 @@ fn main() {
         let source = format!("servers/{name}.c");
         carry(&compiler, name, &source, &["-O2", "-pthread", "-s"]);
     }
+    // The source's programs were of 32 bits.
+    for name in ["idle", "limits"] {
+        let (source, options) = (format!("{name}.c"), ["-O2", "-pthread", "-s", "-m32"]);
+        carry(&compiler, &format!("{name}_32"), &source, &options);
+        let options = [&options[..], &["-DLEGACY_LAYOUT"]].concat();
+        carry(&compiler, &format!("{name}_32_legacy"), &source, &options);
+    }
     carry(&compiler, "empty_loop_plain", "empty_loop.c", &["-O0", "-s"]);
     carry(&compiler, "empty_loop_optimised", "empty_loop.c", &["-O2", "-s"]);
 }

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -104,6 +105,47 @@ static inline void limit_address_space(uint64_t mib)
     struct rlimit limit = {mib << 20, mib << 20};
     if (mib > 0 && setrlimit(RLIMIT_AS, &limit) != 0)
         fail("limiting the address space to %llu MiB: %s", (unsigned long long)mib, strerror(errno));
+}
+
+/* What a program of 32 bits has of its addresses, as under a kernel of 32 bits: under one of 64 it would have 4 GiB. In
+ * the legacy layout mappings begin at a third of them, which leaves 2 GiB for stacks. */
+#ifdef LEGACY_LAYOUT
+enum { ADDRESSES = ADDR_LIMIT_3GB | ADDR_COMPAT_LAYOUT };
+#else
+enum { ADDRESSES = ADDR_LIMIT_3GB };
+#endif
+
+/* Begins this program anew where what it is to have is fixed at its start, and prepares what threads are made with.
+ *
+ * BY is ulimit or attribute: the C library gives a thread that has no stack size of its own that of `ulimit -s`, which
+ * it reads when a program starts. A program of 32 bits gets its 3 GiB of address space. The guard area of a stack is
+ * GUARD_KIB. */
+static inline void prepare_stacks(pthread_attr_t *attributes, char **argv, const char *by, uint64_t stack_kib,
+                                  uint64_t guard_kib)
+{
+    static const char begun_anew[] = "THREADGAUGE_GUEST_BEGUN_ANEW";
+    int by_ulimit = strcmp(by, "ulimit") == 0;
+    if (!by_ulimit && strcmp(by, "attribute") != 0)
+        fail("a stack by %s; it must be by ulimit or attribute", by);
+    if ((by_ulimit || sizeof(void *) == 4) && getenv(begun_anew) == NULL) {
+        struct rlimit stack;
+        getrlimit(RLIMIT_STACK, &stack);
+        stack.rlim_cur = (rlim_t)(stack_kib << 10);
+        if (by_ulimit && setrlimit(RLIMIT_STACK, &stack) != 0)
+            fail("ulimit -s %llu: %s", (unsigned long long)stack_kib, strerror(errno));
+        if (sizeof(void *) == 4 && personality(ADDRESSES) < 0)
+            fail("an address space of 3 GiB: %s", strerror(errno));
+        setenv(begun_anew, "1", 1);
+        execv("/proc/self/exe", argv);
+        fail("beginning anew: %s", strerror(errno));
+    }
+    pthread_attr_init(attributes);
+    int error = by_ulimit ? 0 : pthread_attr_setstacksize(attributes, (size_t)(stack_kib << 10));
+    if (error == 0)
+        error = pthread_attr_setguardsize(attributes, (size_t)(guard_kib << 10));
+    if (error != 0)
+        fail("stacks of %llu KiB with a guard of %llu: %s", (unsigned long long)stack_kib, (unsigned long long)guard_kib,
+             strerror(error));
 }
 
 static inline void *shared_memory(size_t bytes)

@@ -1,10 +1,11 @@
 /* Makes processes or threads that do nothing, keeps them all, and says what memory they take: the experiments
  * `footprint` and `limits`.
  *
- *   idle UNIT COUNT STACK_KIB ADDRESS_MIB DEADLINE_S
+ *   idle UNIT COUNT STACK_BY STACK_KIB GUARD_KIB ADDRESS_MIB DEADLINE_S
  *
- * COUNT units, UNIT being process (by fork) or thread (with stacks of STACK_KIB). With an ADDRESS_MIB that is not 0
- * this process may map no more than that (RLIMIT_AS), as the sources' 32-bit processes.
+ * COUNT units, UNIT being process (by fork) or thread (with stacks of STACK_KIB by ulimit or attribute, as STACK_BY
+ * says, and a guard area of GUARD_KIB). With an ADDRESS_MIB that is not 0 this process may map no more than that
+ * (RLIMIT_AS), as the sources' 32-bit processes.
  *
  * No unit is made when less than half is left of the memory that was available at first: others live on this machine.
  * Then `made` is less than COUNT.
@@ -173,26 +174,23 @@ static void end(const struct kind *kind, union unit *units, uint64_t made)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6)
-        fail("%d arguments; it takes 5", argc - 1);
-    end_with_parent((unsigned)number(argv, 5));
+    if (argc != 8)
+        fail("%d arguments; it takes 7", argc - 1);
+    end_with_parent((unsigned)number(argv, 7));
     const struct kind *kind = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].name, argv[1]) == 0)
             kind = &kinds[i];
     if (kind == NULL)
         fail("there is no unit %s", argv[1]);
-    uint64_t count = number(argv, 2), stack_kib = number(argv, 3), address_mib = number(argv, 4);
+    uint64_t count = number(argv, 2), address_mib = number(argv, 6);
 
+    prepare_stacks(&attributes, argv, argv[3], number(argv, 4), number(argv, 5));
     self = getpid();
     shared = shared_memory(sizeof *shared);
     /* Its pages are there before memory is read. */
     union unit *units = shared_memory(count * sizeof *units);
     memset(units, 0, count * sizeof *units);
-    pthread_attr_init(&attributes);
-    int error = pthread_attr_setstacksize(&attributes, stack_kib << 10);
-    if (error != 0)
-        fail("stacks of %llu KiB: %s", (unsigned long long)stack_kib, strerror(error));
     limit_address_space(address_mib);
 
     /* The first unit is no steady cost. */

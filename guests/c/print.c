@@ -1,12 +1,13 @@
 /* Processes or threads that print lines, and what that took: the experiment `print`, after source 003's fork.c and
  * thread.c.
  *
- *   print process|thread UNITS PRINTS PAYLOAD_BYTES line|block DEADLINE_S
+ *   print process|thread UNITS PRINTS PAYLOAD_BYTES line|block LOG DEADLINE_S
  *
  * All units are made, each prints PRINTS lines into what standard input is, all are waited for, and a final word is
  * printed. Lines are printed by printf, as the source's: a counter in brackets, and a text of PAYLOAD_BYTES. `line` is
  * one write a line, as stdio does on a terminal. `block` fills 4,096 bytes to the last and writes these, as stdio does
- * into anything else: a process has a buffer of its own, threads share one under its lock.
+ * into anything else: a process has a buffer of its own, threads share one under its lock. LOG is a file into which
+ * each line is printed too, in blocks, as into the source's log file, which was switched off; - for none.
  */
 
 #include "guest.h"
@@ -17,7 +18,7 @@ enum { BLOCK_BYTES = 4096, LONGEST_PAYLOAD_BYTES = 480 };
  * over and over. */
 static const char SHORT_TEXT[] = "hello linux", LONG_TEXT[] = "1234567890abcdef", FINAL_WORD[] = "Okay\n";
 
-static FILE *sink;
+static FILE *sink, *log_file;
 static char text[LONGEST_PAYLOAD_BYTES + 1];
 static uint64_t prints;
 
@@ -40,10 +41,10 @@ static void live(int is_process)
     int could = 1;
     for (uint64_t counter = 0; counter < prints && could; counter++) {
         int printed = fprintf(sink, "[%llu]%s\n", (unsigned long long)counter, text);
-        could = printed > 0;
+        could = printed > 0 && (log_file == NULL || fprintf(log_file, "[%llu]%s\n", (unsigned long long)counter, text) > 0);
         bytes += could ? (uint64_t)printed : 0;
     }
-    could = could && (!is_process || fflush(sink) == 0);
+    could = could && (!is_process || (fflush(sink) == 0 && (log_file == NULL || fflush(log_file) == 0)));
     told->alive_ns += now_ns() - began_ns;
     if (could) {
         told->bytes += bytes;
@@ -87,7 +88,7 @@ static void by_threads(uint64_t units)
     }
     for (uint64_t i = 0; i < units; i++)
         pthread_join(threads[i], NULL);
-    if (fflush(sink) != 0)
+    if (fflush(sink) != 0 || (log_file != NULL && fflush(log_file) != 0))
         fail("printing the last block: %s", strerror(errno));
 }
 
@@ -104,9 +105,9 @@ static struct rusage used(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7)
-        fail("%d arguments; it takes 6", argc - 1);
-    end_with_parent((unsigned)number(argv, 6));
+    if (argc != 8)
+        fail("%d arguments; it takes 7", argc - 1);
+    end_with_parent((unsigned)number(argv, 7));
     uint64_t units = number(argv, 2);
     prints = number(argv, 3);
     uint64_t payload_bytes = number(argv, 4);
@@ -117,6 +118,11 @@ int main(int argc, char **argv)
     sink = fdopen(STDIN_FILENO, "w");
     if (sink == NULL || setvbuf(sink, NULL, by_line ? _IOLBF : _IOFBF, BLOCK_BYTES) != 0)
         fail("opening what is printed into: %s", strerror(errno));
+    if (strcmp(argv[6], "-") != 0) {
+        log_file = fopen(argv[6], "a");
+        if (log_file == NULL)
+            fail("opening the log file: %s", strerror(errno));
+    }
     told = shared_memory(sizeof *told);
 
     uint64_t before_cpu_ns = cpu_ns();

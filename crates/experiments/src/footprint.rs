@@ -205,7 +205,15 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let deadline = PlannedCase::new(case, takes(case)).deadline();
     let no_address_limit = 0;
     let unit = case.unit.name();
-    let arguments: [&dyn ToString; 4] = [&unit, &case.count, &case.stack_kib, &no_address_limit];
+    let (stack_by, guard_kib) = ("attribute", 4);
+    let arguments: [&dyn ToString; 6] = [
+        &unit,
+        &case.count,
+        &stack_by,
+        &case.stack_kib,
+        &guard_kib,
+        &no_address_limit,
+    ];
     let idle: Idle = IDLE
         .ask(worker, Stdio::null(), &arguments, deadline, unit)?
         .figures;

@@ -143,7 +143,11 @@ impl Guest {
         }
         let ran_ns = clock::monotonic_ns() - begun_ns;
         let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
-        Ok(Found { figures, stretch })
+        Ok(Found {
+            figures,
+            ran_ns,
+            stretch,
+        })
     }
 }
 
@@ -165,6 +169,8 @@ fn executable_file() -> rustix::io::Result<OwnedFd> {
 pub struct Found<F> {
     /// What it answered.
     pub figures: F,
+    /// The time from its start to its end, as a shell's `time` says.
+    pub ran_ns: u64,
     /// The factor for a handicapped worker's figures, whose extra work is in proportion to the program's whole run.
     /// Otherwise 1, apart from the cost of starting a clock.
     pub stretch: f64,
@@ -417,9 +423,9 @@ mod tests {
             (RING, "process pipe 8 0 to-other - 1000 60000000000 60"),
             (WAKE, "process epoll 8 all 100000000 0 - 60"),
             (HANDOVER, "process pipe 64 1 - 1000 60000000000 60"),
-            (IDLE, "process 3000 8192 0 60"),
+            (IDLE, "process 3000 attribute 8192 4 0 60"),
             // Each trial is one process: one after the other.
-            (LIMITS, "unchecked 1000 64 0 1000000 60"),
+            (LIMITS, "unchecked 1000 attribute 64 4 0 1000000 60"),
             (UNITS, "fork 1000000000 300 0 0 0 1000000000000 0 60"),
         ] {
             let mut guest = started(&guest, arguments);

@@ -330,7 +330,12 @@ fn a_case_that_fails_is_reported_and_fatal_only_when_asked() {
     let run = |out: &str, more: &[&str]| {
         // No room for so many stacks. The shuffle begins with the second copy of the case, which then has no first.
         let little = "ulimit -v 1500000 && exec \"$0\" run print --rounds 1 --seed 2 \"$@\"";
-        let only = ["--only", "units=1000,unit=thread,cpus=1", "--out", out];
+        let only = [
+            "--only",
+            "units=255,prints=5,sink=pipe,unit=thread,cpus=1",
+            "--out",
+            out,
+        ];
         let mut shell = Command::new("bash");
         shell.args(["-c", little, env!("CARGO_BIN_EXE_threadgauge")]);
         shell

@@ -2,14 +2,16 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{PrintRun, PublishedMean, means, print_runs};
-use threadgauge_stats::summarise;
+use threadgauge_stats::{geometric_mean, summarise};
 
 use crate::guests::PRINT;
 
 use super::line::{LONGEST_PAYLOAD_BYTES, bytes_per_unit};
 
-/// The metric that all answers use.
+/// From before the first unit is made until everything has been read.
 pub(super) const ELAPSED: Metric = metric("elapsed_ns", "ns");
+/// From the start of the program to its end, as `time` says: what the source measured.
+pub(super) const WHOLE: Metric = metric("whole_program_ns", "ns");
 /// CPU time of parent and units.
 pub(super) const CPU: Metric = metric("cpu_ns", "ns");
 /// CPU time of the reader; 0 where there is none.
@@ -35,9 +37,71 @@ words! {
         Pipe = "pipe",
         /// A file in the page cache.
         File = "file",
-        /// A pseudo-terminal whose other side a process reads to the end.
+        /// A pseudo-terminal whose other side a process reads to the end, as fast as it can.
         Pty = "pty",
+        /// The same with a reader as slow as the source's console.
+        Console = "console",
+        /// That, and a log file beside it.
+        Logged = "console-and-log",
     }
+}
+
+impl Sink {
+    /// Whether what is printed goes through a terminal, which makes two bytes of a newline.
+    pub(super) const fn is_terminal(self) -> bool {
+        matches!(self, Self::Pty | Self::Console | Self::Logged)
+    }
+
+    /// How slow its reader is; `None` for one that is as fast as it can be, and where there is none.
+    pub(super) fn pace(self) -> Option<Pace> {
+        matches!(self, Self::Console | Self::Logged).then(Pace::of_the_source)
+    }
+}
+
+/// What a console takes for what it shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pace {
+    /// For a line, ns.
+    pub line_ns: f64,
+    /// For each of its bytes, ns.
+    pub byte_ns: f64,
+}
+
+impl Pace {
+    /// That of the source's console, from what it published of 100 lines a unit: the mean of both kinds at 11
+    /// characters and at 256.
+    pub(super) fn of_the_source() -> Self {
+        // Bytes and ns of a line.
+        let of = |payload_bytes: u64| {
+            let case = Series::Prints.at(100).payload_bytes(payload_bytes);
+            let bytes = case.bytes() as f64 / case.lines() as f64 + 1.0;
+            (bytes, published_line_ns(payload_bytes))
+        };
+        let ((few, short_ns), (many, long_ns)) = (of(11), of(256));
+        let byte_ns = (long_ns - short_ns) / (many - few);
+        Self {
+            line_ns: short_ns - few * byte_ns,
+            byte_ns,
+        }
+    }
+
+    /// What it takes for so many.
+    pub(super) fn due_ns(self, lines: u64, bytes: u64) -> f64 {
+        lines as f64 * self.line_ns + bytes as f64 * self.byte_ns
+    }
+}
+
+/// What a line of 11 or of 256 characters took in the source where a unit printed 100, ns: the mean of both kinds.
+pub(super) fn published_line_ns(payload_bytes: u64) -> f64 {
+    let series = if payload_bytes == 11 {
+        Series::Prints
+    } else {
+        Series::Payload
+    };
+    let case = series.at(100);
+    let seconds = case.of_both_kinds().map(|case| series.seconds(case));
+    let mean = geometric_mean(&seconds.map(|seconds| seconds.unwrap_or(f64::NAN)));
+    mean.unwrap_or(f64::NAN) * 1e9 / case.lines() as f64
 }
 words! {
     /// How lines are buffered.
@@ -92,9 +156,20 @@ impl Case {
     /// How often a sample runs the case, each time from cold, to take the mean: short runs several times. It depends on
     /// the amount of work alone, so processes and threads are repeated equally often.
     pub(super) const fn repetitions(&self) -> u64 {
-        match self.lines() {
-            ..=13_000 => 4,
+        match (self.sink, self.lines()) {
+            // Slow enough as it is.
+            (Sink::Console | Sink::Logged, _) => 1,
+            (_, ..=13_000) => 4,
             _ => 1,
+        }
+    }
+
+    /// The time that counts into its sink: on the console the whole program's, as in the source, elsewhere until all is
+    /// read.
+    pub(super) fn time(self) -> Statistic {
+        match self.sink {
+            Sink::Console | Sink::Logged => WHOLE.of(self),
+            _ => ELAPSED.of(self),
         }
     }
 
@@ -102,6 +177,7 @@ impl Case {
     pub(super) fn planned(self) -> PlannedCase {
         PlannedCase {
             skip: PRINT.missing(),
+            takes: Some(|params| Self::read(params).ok().map(|case| case.estimate())),
             ..PlannedCase::new(self, self.estimate())
         }
     }
@@ -118,13 +194,17 @@ impl Case {
             Sink::Null => (170, 0),
             Sink::Pipe => (280, 35),
             Sink::File => (750, 20),
-            Sink::Pty => (1_950, 800),
+            Sink::Pty | Sink::Console | Sink::Logged => (1_950, 800),
         };
         let line_ns = match self.buffering {
             Buffering::Line => write_ns,
             Buffering::Block => 40,
         };
-        let printing_ns = self.lines() * line_ns + self.bytes() * hundred_bytes_ns / 100;
+        let reading_ns = self
+            .sink
+            .pace()
+            .map_or(0.0, |pace| pace.due_ns(self.lines(), self.bytes()));
+        let printing_ns = self.lines() * line_ns + self.bytes() * hundred_bytes_ns / 100 + reading_ns as u64;
         Duration::from_nanos(WORKER_NS + self.repetitions() * (self.units * unit_ns + printing_ns))
     }
 }
@@ -154,7 +234,7 @@ impl Series {
         }
     }
 
-    /// Its case with this count, for threads, on the sink that decides claims: a pipe, with one write per line.
+    /// Its case with this count, for threads, on the sink that decides claims: the matched console.
     pub(super) const fn at(self, count: u64) -> Case {
         let (units, prints) = match self {
             Self::Units => (count, 1_000),
@@ -165,7 +245,7 @@ impl Series {
             units,
             prints,
             payload_bytes: if matches!(self, Self::Payload) { 256 } else { 11 },
-            sink: Sink::Pipe,
+            sink: Sink::Console,
             buffering: Buffering::Line,
             cpus: if matches!(self, Self::TwoCpus) { 2 } else { 1 },
         }
@@ -213,48 +293,54 @@ impl Series {
     }
 }
 
+/// Lines of a unit where there is a log file beside the console: enough for its writes, and 20 rounds fit standard.
+pub(super) const LOGGED_PRINTS: u64 = 100;
+
 /// The cases of a profile.
 ///
-/// Claims are decided on one sink in every profile, so that verdicts can be compared. It is the pipe, since the
-/// source's console read every byte too. A pseudo-terminal is closer to a console, but a line costs ten times as much,
-/// which is too much for quick.
-///
-/// Into the pipe, quick has every cell up to 1,000 lines a unit. Into the other sinks it has only enough to show that
-/// they differ. Two CPUs, more units and longer lines into `/dev/null` would take another 2 s a round.
+/// Claims are decided on the matched console. At its speed all cells take some 18 minutes a round, so quick and
+/// standard have those up to 100 lines a unit, and paper has all. Standard leaves the long lines to paper, too: 100 of
+/// them take seven seconds. The other sinks show what the reader's speed changes.
 pub(super) fn plan(site: &Site) -> Plan {
     use Buffering::{Block, Line};
     let up_to = |most: u64, series: &[Series]| {
         let cases = series.iter().copied().flat_map(Series::cases);
-        // Two numbers between others take a fifth of a quick run.
-        let left_out = |case: &Case| site.profile == Profile::Quick && [350, 800].contains(&case.units);
-        let cases = cases.filter(|case| case.prints <= most && !left_out(case));
-        cases.collect::<Vec<_>>()
+        cases.filter(|case| case.prints <= most).collect::<Vec<_>>()
     };
     let (every, row) = (&Series::ALL, &[Series::Prints]);
-    let two = [100, 1_000].map(|prints| Series::Prints.at(prints)).to_vec();
+    let at = |prints: &[u64]| prints.iter().map(|n| Series::Prints.at(*n)).collect::<Vec<_>>();
     let points = match site.profile {
-        // Only what claims need, and what blocks save.
         Profile::Quick => vec![
-            (
-                Sink::Pipe,
-                Line,
-                up_to(1_000, &[Series::Prints, Series::Units, Series::Payload]),
-            ),
-            (Sink::Pipe, Line, vec![Series::TwoCpus.at(10)]),
-            (Sink::Pipe, Block, vec![Series::Prints.at(1_000)]),
+            (Sink::Console, Line, up_to(100, row)),
+            (Sink::Console, Line, vec![Series::TwoCpus.at(10)]),
+            (Sink::Pipe, Line, up_to(1_000, row)),
+            (Sink::Pty, Line, at(&[100])),
+            (Sink::Pipe, Block, at(&[1_000])),
         ],
-        // Into the terminal and the file at most 1,000 lines: 10,000 take 5 s and 2 s a case.
         Profile::Standard => vec![
-            (Sink::Pipe, Line, up_to(10_000, every)),
-            (Sink::Null, Line, up_to(10_000, row)),
-            (Sink::Pty, Line, up_to(1_000, row)),
-            (Sink::File, Line, up_to(1_000, row)),
-            (Sink::Pipe, Block, two),
+            (
+                Sink::Console,
+                Line,
+                up_to(100, &[Series::Prints, Series::TwoCpus]),
+            ),
+            (Sink::Logged, Line, at(&[LOGGED_PRINTS])),
+            (Sink::Pipe, Line, up_to(1_000, row)),
+            (Sink::Null, Line, up_to(1_000, row)),
+            (Sink::Pty, Line, up_to(100, row)),
+            (Sink::File, Line, up_to(100, row)),
+            (Sink::Pipe, Block, at(&[100, 1_000])),
         ],
-        Profile::Paper => [Sink::Pipe, Sink::Null, Sink::Pty, Sink::File]
-            .into_iter()
-            .flat_map(|sink| [Line, Block].map(|buffering| (sink, buffering, up_to(10_000, every))))
-            .collect(),
+        Profile::Paper => {
+            let console = [
+                (Sink::Console, Line, up_to(10_000, every)),
+                (Sink::Logged, Line, at(&[LOGGED_PRINTS])),
+            ];
+            let others = [Sink::Pipe, Sink::Null, Sink::Pty, Sink::File];
+            let others = others
+                .into_iter()
+                .flat_map(|sink| [Line, Block].map(|buffering| (sink, buffering, up_to(10_000, every))));
+            console.into_iter().chain(others).collect()
+        }
     };
     let mut cases: Vec<PlannedCase> = Vec::new();
     for (sink, buffering, points) in points {
@@ -269,7 +355,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases,
         reference: Series::Prints.at(5).params(),
-        budget: Duration::from_secs(site.profile.pick(40, 320, 3 * 3_600)),
+        budget: Duration::from_secs(site.profile.pick(40, 320, 4 * 3_600)),
     }
 }
 
@@ -307,7 +393,11 @@ mod tests {
                 "fiber",
                 "the parameter unit is fiber; it must be one of process, thread",
             ),
-            ("sink", "lp0", "one of null, pipe, file, pty"),
+            (
+                "sink",
+                "lp0",
+                "one of null, pipe, file, pty, console, console-and-log",
+            ),
             ("buffering", "none", "one of line, block"),
             (
                 "units",
@@ -338,9 +428,10 @@ mod tests {
     fn rounds_fit_the_budgets() {
         for (profile, rounds, most_s) in [
             // The seventh, where the machine is quicker than the estimates.
-            (Profile::Quick, 6.0, 5.3),
-            (Profile::Standard, 10.0, 20.0),
-            (Profile::Paper, 10.0, 300.0),
+            (Profile::Quick, 6.0, 5.5),
+            (Profile::Standard, 20.0, 16.0),
+            // A quarter of an hour and more, so that those who wait for it know.
+            (Profile::Paper, 6.0, 1_800.0),
         ] {
             let plan = plan(&site(profile, 2));
             let took = round_s(&plan);
@@ -348,8 +439,41 @@ mod tests {
             assert!(took <= most_s, "{says}");
             assert!(rounds * took <= plan.budget.as_secs_f64(), "{says}");
         }
-        // The claim on files needs 20 rounds.
-        assert!(20.0 * round_s(&plan(&site(Profile::Standard, 2))) <= 330.0);
+        assert!(round_s(&plan(&site(Profile::Paper, 2))) >= 1_000.0);
+    }
+
+    /// 33 to 68 µs a line of 11 characters on one CPU, 279 to 287 of 256.
+    #[test]
+    fn the_console_is_as_slow_as_the_sources() {
+        let pace = Pace::of_the_source();
+        for (payload_bytes, low, high) in [(11, 33_000.0, 68_000.0), (256, 279_000.0, 287_000.0)] {
+            let published = published_line_ns(payload_bytes);
+            assert!(
+                (low..high).contains(&published),
+                "{payload_bytes}: {published} ns"
+            );
+            let case = CASE.payload_bytes(payload_bytes);
+            // A newline is two bytes there.
+            let due_ns = pace.due_ns(case.lines(), case.bytes() + case.lines()) / case.lines() as f64;
+            assert!((due_ns - published).abs() < 1.0, "{payload_bytes}: {due_ns} ns");
+        }
+        // On one CPU from 100 lines on, each kind lies beside it; so does two CPUs' time, 42 to 46 µs.
+        for case in Series::TwoCpus.cases().filter(|case| case.prints >= 100) {
+            for case in case.of_both_kinds() {
+                let line_ns = Series::TwoCpus.seconds(case).unwrap() * 1e9 / case.lines() as f64;
+                assert!((42_000.0..47_000.0).contains(&line_ns), "{case:?}: {line_ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_consoles_readers_are_slow() {
+        for sink in Sink::ALL {
+            let slow = matches!(sink, Sink::Console | Sink::Logged);
+            assert_eq!(sink.pace().is_some(), slow, "{}", sink.name());
+            let seconds = CASE.sink(sink).estimate().as_secs_f64();
+            assert_eq!(seconds > 0.9, slow, "{}: {seconds}", sink.name());
+        }
     }
 
     #[test]
@@ -367,18 +491,19 @@ mod tests {
     }
 
     #[test]
-    fn the_pipe_has_every_cell_of_the_source() {
+    fn the_console_has_every_cell_of_the_source_in_paper_and_those_to_100_lines_in_standard() {
         let cells = |profile| {
             let cases = plan(&site(profile, 2)).cases.into_iter();
             let cases = cases.map(|planned| Case::read(&planned.params).unwrap());
-            cases
-                .filter(|c| (c.sink, c.buffering) == (Sink::Pipe, Buffering::Line))
-                .count()
+            let console: Vec<Case> = cases.filter(|c| c.sink == Sink::Console).collect();
+            assert!(console.iter().all(|case| case.buffering == Buffering::Line));
+            let most = console.iter().map(|case| case.prints).max();
+            (console.len(), most)
         };
         // 17 points on one core, 255 × 1,000 twice among them, and 4 on two: both kinds.
-        assert_eq!(cells(Profile::Standard), 2 * (17 - 1 + 4));
-        assert_eq!(cells(Profile::Paper), cells(Profile::Standard));
-        assert_eq!(cells(Profile::Quick), cells(Profile::Standard) - 2 * 7);
+        assert_eq!(cells(Profile::Paper), (2 * (17 - 1 + 4), Some(10_000)));
+        assert_eq!(cells(Profile::Standard), (2 * (4 + 2), Some(100)));
+        assert_eq!(cells(Profile::Quick), (2 * (4 + 1), Some(100)));
     }
 
     #[test]

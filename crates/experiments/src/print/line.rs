@@ -59,6 +59,13 @@ pub(super) struct Received {
     pub ended_ns: u64,
 }
 
+impl Received {
+    /// Everything that ended in a newline.
+    pub(super) const fn newlines(self) -> u64 {
+        self.lines + self.torn_lines + self.final_words
+    }
+}
+
 /// Checks a stream, piece by piece.
 ///
 /// Its time is part of the cost of reading, as a terminal looks at every character. So checking a whole line is quick:
@@ -107,6 +114,11 @@ impl Checker {
                 self.carried.clear();
             }
         }
+    }
+
+    /// What has come so far.
+    pub(super) const fn so_far(&self) -> Received {
+        self.received
     }
 
     /// The stream has ended.

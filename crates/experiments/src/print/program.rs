@@ -5,12 +5,13 @@
 //! run is from cold. Units do not wait at a barrier: the source's units begin to print as soon as they are made, and
 //! its figures include that.
 
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::process::Stdio;
 
 use threadgauge_lab::statistic::{Metric, metric};
 use threadgauge_lab::worker::{CaseError, Worker};
 
-use super::case::{CPU, Case, ELAPSED, READER_CPU, Sink, TORN};
+use super::case::{CPU, Case, ELAPSED, READER_CPU, TORN, WHOLE};
 use super::line::{FINAL_WORD, Received};
 use super::sink::Channel;
 use crate::guests::{Found, PRINT, figures};
@@ -38,8 +39,9 @@ pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError>
 }
 
 /// The figures of a run, in the order in which [`run`] gives them.
-const FIGURES: [Metric; 9] = [
+const FIGURES: [Metric; 10] = [
     ELAPSED,
+    WHOLE,
     CPU,
     READER_CPU,
     metric("bytes", "bytes"),
@@ -53,14 +55,25 @@ const FIGURES: [Metric; 9] = [
 /// Runs a case once, from cold.
 fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseError> {
     let channel = Channel::open(case)?;
-    if case.sink == Sink::File && channel.is_in_memory() {
+    if channel.is_in_memory() {
         worker.tag("tmpfs");
     }
     let sink = channel.write_end().try_clone_to_owned();
     let sink = sink.map_err(|e| CaseError::failed("cannot give the sink to the program", e))?;
-    let printed = print_all(case, worker, sink.into());
+    let printed = print_all(case, worker, sink.into(), channel.log());
+    let logged = channel.log().map(rustix::fs::fstat).transpose();
     let arrived = channel.drain()?.settle()?;
-    let (printed, stretch) = printed.map(|found| (found.figures, found.stretch))?;
+    let Found {
+        figures: printed,
+        ran_ns,
+        stretch,
+    } = printed?;
+    let logged = logged.map_err(|e| CaseError::failed("cannot look at the log file", e))?;
+    let missing = logged.filter(|log| log.st_size.unsigned_abs() != case.bytes());
+    if let Some(log) = missing {
+        let says = format!("the log file has {} bytes of {}", log.st_size, case.bytes());
+        return Err(CaseError::Failed(says));
+    }
     if let Some(received) = &arrived {
         check(case, received)?;
     }
@@ -75,12 +88,14 @@ fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseErr
         let says = format!("the units say that they wrote {bytes} bytes of {expected}");
         return Err(CaseError::Failed(says));
     }
+    let whole_ns = ran_ns as f64 * stretch;
     // A reader sees the end after a handicapped worker's extra work, so that its time has it already.
     let stretch = if arrived.is_some() { 1.0 } else { stretch };
     let received = arrived.unwrap_or(written);
     let ended_ns = received.ended_ns.max(printed.ended_ns);
     Ok([
         ended_ns.saturating_sub(printed.begun_ns) as f64 * stretch,
+        whole_ns,
         printed.cpu_ns as f64,
         received.cpu_ns as f64,
         received.bytes as f64,
@@ -105,13 +120,28 @@ figures! {
     }
 }
 
-/// All units and the final word, by the program in C.
-fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Found<Printed>, CaseError> {
+/// All units and the final word, by the program in C; the lines also into `log`.
+fn print_all(
+    case: &Case,
+    worker: &Worker,
+    sink: Stdio,
+    log: Option<BorrowedFd<'_>>,
+) -> Result<Found<Printed>, CaseError> {
     let (unit, buffering) = (case.unit.name(), case.buffering.name());
+    // It has no name, so the program opens it through this process's descriptor.
+    let path = |log: BorrowedFd<'_>| format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd());
+    let log = log.map_or_else(|| "-".to_owned(), path);
     PRINT.ask(
         worker,
         sink,
-        &[&unit, &case.units, &case.prints, &case.payload_bytes, &buffering],
+        &[
+            &unit,
+            &case.units,
+            &case.prints,
+            &case.payload_bytes,
+            &buffering,
+            &log,
+        ],
         case.planned().deadline(),
         unit,
     )
@@ -121,7 +151,7 @@ fn print_all(case: &Case, worker: &Worker, sink: Stdio) -> Result<Found<Printed>
 fn check(case: &Case, received: &Received) -> Result<(), CaseError> {
     let lines = case.lines();
     // A terminal makes two bytes of a newline.
-    let returns = if case.sink == Sink::Pty { lines + 1 } else { 0 };
+    let returns = if case.sink.is_terminal() { lines + 1 } else { 0 };
     let bytes = case.bytes() + FINAL_WORD.len() as u64 + returns;
     let counters = case.units * (case.prints * (case.prints - 1) / 2);
     let whole = received.torn_lines == 0 && received.lines == lines && received.counters == counters;
@@ -148,6 +178,7 @@ fn check(case: &Case, received: &Received) -> Result<(), CaseError> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Seek as _};
+    use std::os::fd::AsFd as _;
     use std::os::unix::net::UnixDatagram;
 
     use threadgauge_lab::point::Point as _;
@@ -158,7 +189,7 @@ mod tests {
 
     use super::*;
     use crate::print::EXPERIMENT;
-    use crate::print::case::{Buffering, Series, Unit};
+    use crate::print::case::{Buffering, Series, Sink, Unit};
     use crate::print::sink::one_at_a_time;
 
     /// 11 characters, into a pipe.
@@ -167,6 +198,7 @@ mod tests {
             unit,
             units,
             buffering,
+            sink: Sink::Pipe,
             ..Series::Prints.at(prints)
         }
     }
@@ -202,7 +234,9 @@ mod tests {
             let took_ns = clock::monotonic_ns() - begun_ns;
             let sample = worker.finish(Ok(()));
             // Counted twice, it would be longer than all of it took.
-            assert!(sample.value(ELAPSED.name).unwrap() <= took_ns as f64, "{case:?}");
+            for time in [ELAPSED, WHOLE] {
+                assert!(sample.value(time.name).unwrap() <= took_ns as f64, "{case:?}");
+            }
         }
     }
 
@@ -217,16 +251,16 @@ mod tests {
                         ..case(unit, 6, 500, buffering)
                     };
                     let sample = sample(case);
-                    let returns = if sink == Sink::Pty { 3_001 } else { 0 };
+                    let returns = if sink.is_terminal() { 3_001 } else { 0 };
                     let bytes = (case.bytes() + 5 + returns) as f64;
                     assert_eq!(sample.value("bytes"), Some(bytes), "{case:?}");
                     if case.lines_stay_whole() {
                         assert_eq!(sample.value("lines"), Some(3_000.0), "{case:?}");
                     }
-                    for metric in ["mean_alive", ELAPSED.name, CPU.name] {
+                    for metric in ["mean_alive", ELAPSED.name, WHOLE.name, CPU.name] {
                         assert!(sample.value(metric) > Some(0.0), "{metric} of {case:?}");
                     }
-                    let reads = matches!(sink, Sink::Pipe | Sink::Pty);
+                    let reads = sink == Sink::Pipe || sink.is_terminal();
                     assert_eq!(sample.value(READER_CPU.name) > Some(0.0), reads, "{case:?}");
                 }
             }
@@ -246,7 +280,7 @@ mod tests {
             // Each write is a datagram.
             let (sink, read_end) = UnixDatagram::pair().unwrap();
             let sink = std::os::fd::OwnedFd::from(sink);
-            print_all(&case, &worker(&case), sink.into()).unwrap();
+            print_all(&case, &worker(&case), sink.into(), None).unwrap();
             read_end.set_nonblocking(true).unwrap();
             let mut writes = Vec::new();
             let mut bytes = [0; 8192];
@@ -283,13 +317,20 @@ mod tests {
         for unit in Unit::ALL {
             let case = case(unit, 1, 11, Buffering::Line);
             let mut file = tempfile::tempfile().unwrap();
-            print_all(&case, &worker(&case), file.try_clone().unwrap().into()).unwrap();
-            let mut printed = String::new();
-            file.rewind().unwrap();
-            file.read_to_string(&mut printed).unwrap();
+            let mut log = tempfile::tempfile().unwrap();
+            let sink = file.try_clone().unwrap().into();
+            print_all(&case, &worker(&case), sink, Some(log.as_fd())).unwrap();
+            let read = |file: &mut std::fs::File| {
+                let mut printed = String::new();
+                file.rewind().unwrap();
+                file.read_to_string(&mut printed).unwrap();
+                printed
+            };
+            let (printed, logged) = (read(&mut file), read(&mut log));
             let lines: String = (0..11)
                 .map(|counter| format!("[{counter}]hello linux\n"))
                 .collect();
+            assert_eq!(logged, lines);
             assert_eq!(printed, lines + "Okay\n");
         }
     }
@@ -299,13 +340,18 @@ mod tests {
         for unit in Unit::ALL {
             let case = case(unit, 3, 2, Buffering::Line);
             let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-            let outcome = print_all(&case, &worker(&case), full.into());
+            let outcome = print_all(&case, &worker(&case), full.into(), None);
             let says = outcome.unwrap_err().to_string();
             assert_eq!(says, "3 units could not print: No space left on device");
             let unwritable = std::fs::File::open("/dev/null").unwrap();
-            let outcome = print_all(&case, &worker(&case), unwritable.into());
+            let outcome = print_all(&case, &worker(&case), unwritable.into(), None);
             let says = outcome.unwrap_err().to_string();
             assert_eq!(says, "opening what is printed into: Invalid argument");
+            let [sink, full] = ["/dev/null", "/dev/full"]
+                .map(|path| std::fs::File::options().write(true).open(path).unwrap());
+            let outcome = print_all(&case, &worker(&case), sink.into(), Some(full.as_fd()));
+            let says = outcome.unwrap_err().to_string();
+            assert!(says.ends_with(": No space left on device"), "{says}");
         }
     }
 

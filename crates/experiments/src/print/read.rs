@@ -4,7 +4,9 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::{Between, bca, geometric_mean, slope, summarise};
 
-use super::case::{Buffering, CPU, Case, ELAPSED, READER_CPU, Series, Sink, TORN, Unit};
+use super::case::{
+    Buffering, CPU, Case, ELAPSED, LOGGED_PRINTS, READER_CPU, Series, Sink, TORN, Unit, published_line_ns,
+};
 
 /// Rounds from which a bootstrap may be used (METHOD rule 5).
 const BOOTSTRAP_ROUNDS: usize = 20;
@@ -29,9 +31,11 @@ pub(super) fn read(view: &View<'_>) -> Answer {
 type Destination = (Sink, Buffering);
 
 /// The one that decides claims, as in [`Series::at`].
-const DECIDING: Destination = LINES[0];
+const CONSOLE: Destination = LINES[0];
+const PIPE: Destination = LINES[1];
 /// All with a write a line.
-const LINES: [Destination; 4] = [
+const LINES: [Destination; 5] = [
+    (Sink::Console, Buffering::Line),
     (Sink::Pipe, Buffering::Line),
     (Sink::Null, Buffering::Line),
     (Sink::Pty, Buffering::Line),
@@ -40,6 +44,13 @@ const LINES: [Destination; 4] = [
 /// Where block buffering is compared with it.
 const BLOCKS: Destination = (Sink::Pipe, Buffering::Block);
 
+/// The one that answers and tables show: that which decides, in runs from before it the pipe.
+fn shown(view: &View<'_>) -> Destination {
+    let console = Params::new().with("sink", CONSOLE.0.name());
+    let runs_have_it = view.planned(console).next().is_some() || view.planned(Params::new()).next().is_none();
+    if runs_have_it { CONSOLE } else { PIPE }
+}
+
 /// Its name in sentences and charts.
 fn name((sink, buffering): Destination) -> String {
     let sink = match sink {
@@ -47,11 +58,22 @@ fn name((sink, buffering): Destination) -> String {
         Sink::Pipe => "a pipe",
         Sink::File => "a file",
         Sink::Pty => "a pseudo-terminal",
+        Sink::Console => "the matched console",
+        Sink::Logged => "the matched console and a log file",
     };
     match buffering {
         Buffering::Line => sink.to_owned(),
         Buffering::Block => format!("{sink} in blocks"),
     }
+}
+
+/// The same with the preposition that goes with it.
+fn to(into: Destination) -> String {
+    let word = match into.0 {
+        Sink::Console | Sink::Logged => "on",
+        _ => "into",
+    };
+    format!("{word} {}", name(into))
 }
 
 /// The cases of 255 units that print 11 characters on one CPU, by lines per unit.
@@ -75,17 +97,17 @@ fn thread_over_process(case: Case) -> Statistic {
 }
 
 fn ratio(case: Case, over: Unit, under: Unit) -> Statistic {
-    ELAPSED.of(case.unit(over)).over(ELAPSED.of(case.unit(under)))
+    case.unit(over).time().over(case.unit(under).time())
 }
 
 /// One CPU's time over that of a case on two.
 fn two_cpu_gain(case: Case) -> Statistic {
-    ELAPSED.of(case.cpus(1)).over(ELAPSED.of(case))
+    case.cpus(1).time().over(case.time())
 }
 
 /// The time over that of 255 units.
 fn against_255(case: Case) -> Statistic {
-    ELAPSED.of(case).over(ELAPSED.of(case.units(255)))
+    case.time().over(case.units(255).time())
 }
 
 /// The geometric mean of process over thread in all cells of these series.
@@ -100,12 +122,6 @@ fn crossover(row: &[Case]) -> Statistic {
     Statistic::crossing(row.iter().map(ratio), Between::Interpolated)
 }
 
-/// The source's cases with different numbers of units, those that this run has.
-fn by_units(view: &View<'_>) -> Vec<Case> {
-    let planned = |case: &Case| view.planned(case.params()).next().is_some();
-    Series::Units.cases().filter(planned).collect()
-}
-
 /// What a doubling of the units adds to thread/process.
 fn share_slope(cases: &[Case]) -> Statistic {
     let units: Vec<f64> = cases.iter().map(|case| (case.units as f64).log2()).collect();
@@ -116,7 +132,7 @@ fn share_slope(cases: &[Case]) -> Statistic {
 /// The slope of the time over the number of units, both as logarithms: 1 is linear.
 fn growth(cases: &[Case], unit: Unit) -> Statistic {
     let units: Vec<f64> = cases.iter().map(|case| (case.units as f64).ln()).collect();
-    let times = cases.iter().map(|case| ELAPSED.of(case.unit(unit)));
+    let times = cases.iter().map(|case| case.unit(unit).time());
     Statistic::function(times, move |times| {
         let times: Vec<f64> = times.iter().map(|time| time.ln()).collect();
         slope(&units, &times).unwrap_or(f64::NAN)
@@ -125,7 +141,7 @@ fn growth(cases: &[Case], unit: Unit) -> Statistic {
 
 /// What a unit more costs from 500 to 1,000, over what it costs from 100 to 500.
 fn extra_unit(unit: Unit) -> Statistic {
-    let times = [100, 500, 1_000].map(|units| ELAPSED.of(Series::Units.at(units).unit(unit)));
+    let times = [100, 500, 1_000].map(|units| Series::Units.at(units).unit(unit).time());
     Statistic::function(times, |t| {
         let few = (t[1] - t[0]) / 400.0;
         let many = (t[2] - t[1]) / 500.0;
@@ -140,104 +156,141 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     let cases = [Prints, Payload, TwoCpus].map(|series| series.cases().collect::<Vec<_>>());
     let [prints, wide, on_two] = &cases;
     let ((small, large), (small_on_two, large_on_two)) = (prints.split_at(5), on_two.split_at(1));
+    // Those that a run has can refute a claim, and only all of them confirm it.
+    let over = |quote, cases: &[Case], cells: &dyn Fn(&Case) -> Vec<(String, Statistic)>| {
+        let (seen, missing): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| is_planned(view, **case));
+        if seen.is_empty() {
+            return not_measured(lacking(&missing));
+        }
+        each(quote, seen.iter().flat_map(cells)).of_a_part(missing.is_empty(), lacking(&missing))
+    };
     let each_ratio = |quote, cases: &[Case], ratio: fn(Case) -> Statistic| {
-        let cell = |case: &Case| (format!("{} prints", case.prints), ratio(*case));
-        each(quote, cases.iter().map(cell))
+        over(quote, cases, &|case| {
+            vec![(format!("{} prints", case.prints), ratio(*case))]
+        })
     };
     let each_count = |quote, cases| each_ratio(quote, cases, process_over_thread);
-    let gains = |quote, cases: &[Case]| {
-        let cell = |case: Case| {
-            let name = format!("{} prints, {}", case.prints, case.unit.name());
-            (name, two_cpu_gain(case))
-        };
-        each(quote, cases.iter().flat_map(Case::of_both_kinds).map(cell))
+    let gains = |quote, cases: &[Case]| match view.lacks_cpus(2) {
+        Some(lack) => lack.clone().into(),
+        None => over(quote, cases, &|case| {
+            let named = |case: Case| {
+                let name = format!("{} prints, {}", case.prints, case.unit.name());
+                (name, two_cpu_gain(case))
+            };
+            case.of_both_kinds().map(named).to_vec()
+        }),
     };
-    let by_units = by_units(view);
+    // Those that need every cell.
+    let all_of = |series: &[Series], test: Test| {
+        let cases = series.iter().copied().flat_map(Series::cases);
+        let missing: Vec<Case> = cases.filter(|case| !is_planned(view, *case)).collect();
+        if missing.is_empty() {
+            test
+        } else {
+            not_measured(lacking(&missing))
+        }
+    };
+    let by_units: Vec<Case> = Units.cases().collect();
     let both = |statistic: &dyn Fn(Unit) -> Statistic| {
         let cell = |unit: Unit| (unit.name().to_owned(), statistic(unit));
         each(Largest, Unit::ALL.map(cell))
     };
-    let spread = file_spread(view).map_or_else(
+    let spread = log_spread(view).map_or_else(
         |lack| Test::Lacking {
             lack,
             // No round has a spread: this says which cells must go on until there are enough.
-            figure: Some(Statistic::function(file_times(), |_| f64::NAN)),
+            figure: Some(Statistic::function(log_times(), |_| f64::NAN)),
         },
         Test::Given,
     );
-    let tests: [Claim; 13] = [
-        ("threads-10-to-100-times-faster", mean_ratio(&[Prints]).into()),
+    vec![
+        (
+            "threads-10-to-100-times-faster",
+            all_of(&[Prints], mean_ratio(&[Prints]).into()),
+        ),
         ("small-jobs-threads-faster", each_count(Smallest, small)),
         (
             "large-jobs-processes-faster",
             each_ratio(Smallest, large, thread_over_process),
         ),
-        ("print-crossover-near-600", crossover(prints).into()),
+        (
+            "print-crossover-near-600",
+            all_of(&[Prints], crossover(prints).into()),
+        ),
         (
             "print-processes-and-threads-equally-fast",
             each_count(Largest, prints),
         ),
         (
             "thread-share-falls-with-unit-count",
-            share_slope(&by_units).into(),
+            all_of(&[Units], share_slope(&by_units).into()),
         ),
         (
             "run-time-linear-to-1000-units",
-            both(&|unit| growth(&by_units, unit)),
+            all_of(&[Units], both(&|unit| growth(&by_units, unit))),
         ),
-        ("efficiency-collapses-past-600-units", both(&extra_unit)),
+        (
+            "efficiency-collapses-past-600-units",
+            all_of(&[Units], both(&extra_unit)),
+        ),
         ("payload-256-no-thread-advantage", each_count(Largest, wide)),
         // 255 units × 1,000 lines stand in two of the source's tables and count twice in its mean, as here.
         (
             "linux-threads-not-faster-than-processes",
-            mean_ratio(&[Prints, Units, Payload]).into(),
+            all_of(
+                &[Prints, Units, Payload],
+                mean_ratio(&[Prints, Units, Payload]).into(),
+            ),
         ),
         ("file-logging-disturbs-timing", spread),
         ("dual-core-doubles-small-jobs", gains(Smallest, small_on_two)),
         ("dual-core-no-gain-large-jobs", gains(Largest, large_on_two)),
-    ];
-    tests.map(|(id, test)| (id, or_longer(view, test))).to_vec()
+    ]
 }
 
-/// Names the command that has the cells that quick lacks.
-fn or_longer(view: &View<'_>, test: Test) -> Test {
-    let statistics = test.statistics();
-    let mut cells = statistics.iter().flat_map(|statistic| statistic.cells());
-    let beyond_quick = cells.any(|cell| cell.pattern.int("prints") > Some(1_000));
-    let longer = view.profile == Profile::Quick && beyond_quick;
-    match statistics
-        .iter()
-        .find_map(|statistic| view.estimated(statistic).err())
-    {
-        Some(lack) if longer && !lack.of.is_beyond_this_machine() => not_measured(
-            "needs cells of 5,000 and 10,000 lines a unit; `threadgauge run print --profile standard` has them",
-        ),
-        _ => test,
-    }
+fn is_planned(view: &View<'_>, case: Case) -> bool {
+    let mut kinds = case.of_both_kinds().into_iter();
+    kinds.all(|case| view.planned(case.params()).next().is_some())
 }
 
-/// The times of 1,000 lines a unit into a file and into a pipe, of each kind of unit.
-fn file_times() -> Vec<Statistic> {
-    let time = |unit, sink| ELAPSED.of(Series::Prints.at(1_000).unit(unit).sink(sink));
-    let times = Unit::ALL.map(|unit| [Sink::File, Sink::Pipe].map(|sink| time(unit, sink)));
+/// What a run lacks of these cells, and the profile that has them.
+fn lacking(cases: &[Case]) -> String {
+    let prints = cases.iter().map(|case| case.prints);
+    let most = prints.clone().max().unwrap_or(0);
+    let lines = match prints.min() {
+        Some(fewest) if fewest < most => format!("{} to {}", count(fewest), count(most)),
+        _ => count(most),
+    };
+    let beyond_standard = most > 100 || cases.iter().any(|case| case.payload_bytes != 11);
+    let profile = if beyond_standard { "paper" } else { "standard" };
+    format!(
+        "needs {lines} lines a unit on the matched console, which this run does not have; \
+         `threadgauge run print --profile {profile}` has them"
+    )
+}
+
+/// The times on the console with a log file beside it and without, of each kind of unit.
+fn log_times() -> Vec<Statistic> {
+    let time = |unit, sink| Series::Prints.at(LOGGED_PRINTS).unit(unit).sink(sink).time();
+    let times = Unit::ALL.map(|unit| [Sink::Logged, Sink::Console].map(|sink| time(unit, sink)));
     times.into_iter().flatten().collect()
 }
 
-/// The spread of the times into a file over that into the pipe, for 255 units of 1,000 lines: the geometric mean of the
-/// ratios of processes and of threads.
+/// The spread of the times on the console with a log file over that without, for 255 units of 100 lines: the geometric
+/// mean of the ratios of processes and of threads.
 ///
 /// # Errors
 ///
 /// What is missing.
-fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
-    let times = file_times();
+fn log_spread(view: &View<'_>) -> Result<Estimate, Lack> {
+    let times = log_times();
     // By cell and then by round, with rounds that have all four.
     let column = |i: usize| view.rounds(&Statistic::function(times.iter().cloned(), move |t| t[i]));
     let columns: Result<Vec<Vec<f64>>, Lack> = (0..times.len()).map(column).collect();
     let columns = columns.map_err(|lack| {
         let says = format!(
-            "{lack}; `threadgauge run print --profile standard` has its file, and the {BOOTSTRAP_ROUNDS} rounds that a \
-             ratio of two spreads needs"
+            "{lack}; `threadgauge run print --profile standard` has its log file, and the {BOOTSTRAP_ROUNDS} rounds \
+             that a ratio of two spreads needs"
         );
         Lack::new(lack.of, says)
     })?;
@@ -272,7 +325,7 @@ fn file_spread(view: &View<'_>) -> Result<Estimate, Lack> {
     })
 }
 
-/// The geometric mean ratio, of spreads in the order file, pipe, file, pipe.
+/// The geometric mean ratio, of spreads in the order with and without, with and without.
 fn spread_ratio(spreads: &[f64]) -> f64 {
     let pairs = spreads.chunks_exact(2);
     let ratios: Vec<f64> = pairs.map(|pair| pair[0] / pair[1]).collect();
@@ -285,16 +338,24 @@ fn answer(view: &View<'_>) -> String {
         let lines = count(case.prints);
         Some(format!("{ratio} times as long with {lines} lines each"))
     };
-    let row: Vec<String> = row(DECIDING).filter_map(times_as_long).collect();
-    let nothing = "No count of lines has undisturbed figures for both processes and threads on one CPU into a pipe, so \
-                   there is no answer.";
+    let into = shown(view);
+    let row: Vec<String> = row(into).filter_map(times_as_long).collect();
     let ends = match &row[..] {
-        [] => return nothing.to_owned(),
+        [] => {
+            return format!(
+                "No count of lines has undisturbed figures for both processes and threads on one CPU {}, so there is no \
+                 answer.",
+                to(into)
+            );
+        }
         [only] => only.clone(),
         [first, .., last] => format!("{first} and {last}"),
     };
-    let lead = lead(view, DECIDING).map_or_else(String::new, |(says, _)| format!("; {says}"));
-    format!("Compared with 255 threads, 255 processes that print into a pipe on one CPU take {ends}{lead}.")
+    let lead = lead(view, into).map_or_else(String::new, |(says, _)| format!("; {says}"));
+    format!(
+        "Compared with 255 threads, 255 processes that print {} on one CPU take {ends}{lead}.",
+        to(into)
+    )
 }
 
 /// Which kind finishes first over the measured counts, and from which count on where that changes.
@@ -322,17 +383,39 @@ fn lead(view: &View<'_>, into: Destination) -> Option<(String, Option<Estimate>)
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let leads = LINES.map(|into| crossover_of(view, into));
-    let ratios = [LINES[1], LINES[2], LINES[3], BLOCKS].map(|into| ratios_of(view, into));
+    let ratios = LINES
+        .into_iter()
+        .chain([BLOCKS])
+        .filter(|into| *into != shown(view));
+    let ratios: Vec<_> = ratios.map(|into| ratios_of(view, into)).collect();
     let of_kinds = [torn, saved_by_blocks, readers_share].map(|fact| Unit::ALL.map(|unit| fact(view, unit)));
-    let facts = [&leads[..], &ratios, of_kinds.as_flattened()].concat();
+    let speeds = [11, 256].map(|payload_bytes| console_speed(view, payload_bytes));
+    let facts = [&leads[..], &speeds, &ratios, of_kinds.as_flattened()].concat();
     facts.into_iter().flatten().collect()
 }
 
 fn crossover_of(view: &View<'_>, into: Destination) -> Option<Finding> {
     let (says, prints) = lead(view, into)?;
-    let says = format!("255 units printing into {} on one CPU: {says}.", name(into));
+    let says = format!("255 units printing {} on one CPU: {says}.", to(into));
     let (value, ci95) = (prints.map(|p| p.value), prints.and_then(|p| p.ci95));
     Some(Finding::fact(says, value, ci95, "prints per unit"))
+}
+
+/// What a line takes on the matched console, beside what it took in the source: how far the match came.
+fn console_speed(view: &View<'_>, payload_bytes: u64) -> Option<Finding> {
+    let case = Series::Prints.at(100).payload_bytes(payload_bytes);
+    let times = case.of_both_kinds().map(Case::time);
+    let lines = case.lines() as f64;
+    let line = Statistic::function(times, move |times| (times[0] * times[1]).sqrt() / lines);
+    let took = view.estimate(&line)?;
+    let says = format!(
+        "A line of {payload_bytes} characters takes {} of the whole program on the matched console (255 units of 100 \
+         lines on one CPU, the mean of both kinds); in the source it took {}. The reader was chosen for that, so no claim \
+         is about it.",
+        took.plain("ns"),
+        units::with_unit(published_line_ns(payload_bytes), None, "ns")
+    );
+    Some(took.fact(says, "ns"))
 }
 
 /// Process over thread at the fewest and the most lines.
@@ -346,9 +429,9 @@ fn ratios_of(view: &View<'_>, into: Destination) -> Option<Finding> {
         let lines = count(first.prints);
         format!("{} with {lines} lines each and ", fewest.plain("ratio"))
     });
-    let (into, times, lines) = (name(into), most.plain("ratio"), count(last.prints));
+    let (into, times, lines) = (to(into), most.plain("ratio"), count(last.prints));
     let says = format!(
-        "Printing into {into} on one CPU, the ratio of 255 processes' time to that of 255 threads is {fewest}{times} \
+        "Printing {into} on one CPU, the ratio of 255 processes' time to that of 255 threads is {fewest}{times} \
          with {lines} lines each."
     );
     Some(most.fact(says, "ratio"))
@@ -382,7 +465,7 @@ fn saved_by_blocks(view: &View<'_>, unit: Unit) -> Option<Finding> {
 }
 
 fn readers_share(view: &View<'_>, unit: Unit) -> Option<Finding> {
-    let case = measured(view, DECIDING).last()?.unit(unit);
+    let case = measured(view, PIPE).last()?.unit(unit);
     let cpu = [READER_CPU, CPU].map(|metric| metric.of(case));
     let share = view.estimate(&Statistic::function(cpu, |cpu| cpu[0] / (cpu[0] + cpu[1])))?;
     let (kind, lines, percent) = (kinds(unit), count(case.prints), share.plain("share"));
@@ -431,19 +514,20 @@ fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
 /// Ratios and shares, so that the source's curves are comparable with ours.
 fn charts(view: &View<'_>) -> Vec<Figure> {
     let ratios = |into| row(into).map(|case| (case.prints, process_over_thread(case)));
-    let title = "Time of 255 processes over time of 255 threads, one CPU";
+    let title = "Where the output goes decides the winner: 255 processes over 255 threads, one CPU";
     let mut by_prints = Chart::new(view, "ratio-by-prints", title)
         .note(
-            "Above 1 threads finish first, below 1 processes. Claims are decided on the pipe. The source measured the \
+            "Above 1 threads finish first, below 1 processes. Claims are decided on the matched console, by the time of \
+             the whole program; elsewhere the clock runs from the first unit until all is read. The source measured the \
              same 255 units of 1,000 lines twice, 19 % (processes) and 32 % (threads) apart: more than the distance of \
              its curve from 1 at 1,000 lines.",
         )
         .x(Scale::Log, "lines per unit")
         .y(Scale::Log, "processes / threads, elapsed time");
     for into in LINES {
-        by_prints = by_prints.line(format!("into {}", name(into)), ratios(into));
+        by_prints = by_prints.line(to(into), ratios(into));
     }
-    let theirs = ratios(DECIDING).map(|(prints, ratio)| (prints, Series::Prints.published(&ratio)));
+    let theirs = ratios(CONSOLE).map(|(prints, ratio)| (prints, Series::Prints.published(&ratio)));
     let by_prints = by_prints.figures("source 003, on a console", Origin::Published, theirs);
 
     let title = "Time of 1,000 lines a unit, over that of 255 units";
@@ -457,7 +541,8 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         .y(Scale::Linear, "elapsed time, 255 units = 1");
     let units = Series::Units.counts().iter();
     let linear = units.map(|units| (*units, Some(*units as f64 / 255.0)));
-    let by_units = by_kind(by_units, Series::Units, against_255).figures("linear", Origin::Ideal, linear);
+    let by_units =
+        by_kind(view, by_units, Series::Units, against_255).figures("linear", Origin::Ideal, linear);
 
     let title = "What a second CPU gains: time on one over time on two, 255 units";
     let two_cpus = Chart::new(view, "two-cpus", title)
@@ -467,17 +552,23 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         )
         .x(Scale::Log, "lines per unit")
         .y(Scale::Linear, "one CPU / two CPUs, elapsed time");
-    let two_cpus = by_kind(two_cpus, Series::TwoCpus, two_cpu_gain);
+    let two_cpus = by_kind(view, two_cpus, Series::TwoCpus, two_cpu_gain);
 
     let charts = [by_prints, by_units, two_cpus].map(Chart::whole);
     charts.into_iter().chain(torn_lines(view)).collect()
 }
 
 /// A statistic at every count of a series: ours for each kind, then the source's.
-fn by_kind<'v>(mut chart: Chart<'v>, series: Series, statistic: fn(Case) -> Statistic) -> Chart<'v> {
+fn by_kind<'v>(
+    view: &View<'_>,
+    mut chart: Chart<'v>,
+    series: Series,
+    statistic: fn(Case) -> Statistic,
+) -> Chart<'v> {
+    let sink = shown(view).0;
     let points = |unit| {
         let counts = series.counts().iter();
-        counts.map(move |count| (*count, statistic(series.at(*count).unit(unit))))
+        counts.map(move |count| (*count, statistic(series.at(*count).sink(sink).unit(unit))))
     };
     for unit in Unit::ALL {
         chart = chart.line(unit.name(), points(unit));
@@ -543,8 +634,14 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
              prints alone.",
         ),
     };
-    let general = "Columns in s are the source's, on a console; the others are ours, into a pipe that is read, a write a \
-                   line, without starting the program.";
+    let on_console = shown(view) == CONSOLE;
+    let general = if on_console {
+        "Columns in s are the source's, on a console; the others are ours, on the matched console: the time of the whole \
+         program, as the source's, and beside it that from the first unit until all is read."
+    } else {
+        "Columns in s are the source's, on a console; the others are ours, into a pipe that is read, a write a line, \
+         without starting the program."
+    };
     let first = if series == Series::Units {
         "Units"
     } else {
@@ -554,6 +651,9 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
     columns.extend(["Run 1, s", "Run 2, s", "Run 3, s", "Run 4, s", "Run 5, s"]);
     columns.extend(["Published mean, s", "Mean of its runs, s"]);
     columns.extend(["Here", "Trimmed mean"]);
+    if on_console {
+        columns.push("Here, until all is read");
+    }
     columns.extend(["Process / thread, published", "Process / thread, here"]);
     if series == Series::TwoCpus {
         columns.extend(["One CPU / two, published", "One CPU / two, here"]);
@@ -565,7 +665,8 @@ fn source_table(view: &View<'_>, series: Series) -> Table {
 }
 
 fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String> {
-    let case = series.at(x).unit(unit);
+    let sink = shown(view).0;
+    let case = series.at(x).sink(sink).unit(unit);
     let shown = |statistic: &Statistic, unit| Some(view.shown(statistic, unit));
     let both = |ratio: &Statistic| {
         let theirs = series.published(ratio);
@@ -574,7 +675,7 @@ fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String>
             shown(ratio, "ratio"),
         ]
     };
-    let elapsed = ELAPSED.of(case);
+    let time = case.time();
     let mut row = vec![Some(count(x)), Some(unit.name().to_owned())];
     row.extend(
         series
@@ -587,11 +688,12 @@ fn table_row(view: &View<'_>, series: Series, x: u64, unit: Unit) -> Vec<String>
         series.seconds(case),
     ];
     row.extend(theirs.map(|mean| mean.map(units::published)));
-    row.push(shown(&elapsed, "ns"));
-    let trimmed = view
-        .summary(elapsed.cells()[0])
-        .and_then(|times| times.trimmed_mean);
+    row.push(shown(&time, "ns"));
+    let trimmed = view.summary(time.cells()[0]).and_then(|times| times.trimmed_mean);
     row.push(trimmed.map(|ns| units::with_unit(ns, None, "ns")));
+    if sink == Sink::Console {
+        row.push(shown(&ELAPSED.of(case), "ns"));
+    }
     // Once for both kinds, beside the first.
     row.extend(match unit {
         Unit::Process => both(&process_over_thread(case)),
@@ -616,7 +718,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_results::{Evidence, Verdict, claim, decide};
 
-    use super::super::case::plan;
+    use super::super::case::{WHOLE, plan};
     use super::*;
 
     /// Elapsed ns of a case, without noise.
@@ -635,6 +737,7 @@ mod tests {
             let torn = if case.lines_stay_whole() { 0.0 } else { 51.0 };
             let figures = [
                 (ELAPSED, model(&case)),
+                (WHOLE, model(&case)),
                 (TORN, torn),
                 (CPU, 3.0),
                 (READER_CPU, 1.0),
@@ -679,7 +782,7 @@ mod tests {
 
     #[test]
     fn a_machine_where_they_meet_at_700_lines_gets_the_verdicts_that_follow() {
-        let view = view(Profile::Standard, 2, 20, meeting_at_700);
+        let view = view(Profile::Paper, 2, 20, meeting_at_700);
         for (id, expected) in [
             ("threads-10-to-100-times-faster", Verdict::DoesNotHold),
             ("small-jobs-threads-faster", Verdict::Holds),
@@ -698,37 +801,112 @@ mod tests {
         }
         assert_eq!(
             read(&view).answer,
-            "Compared with 255 threads, 255 processes that print into a pipe on one CPU take 3.21 times as long with 5 \
+            "Compared with 255 threads, 255 processes that print on the matched console on one CPU take 3.21 times as long with 5 \
              lines each and 0.69 times as long with 10\u{202f}000 lines each; processes finish first from about 719 \
              lines on."
         );
     }
 
     #[test]
-    fn quick_leaves_open_what_it_has_no_cells_for_and_says_who_has() {
-        let view = view(Profile::Quick, 2, 7, meeting_at_700);
-        for id in [
-            "threads-10-to-100-times-faster",
-            "large-jobs-processes-faster",
-            "print-crossover-near-600",
-            "print-processes-and-threads-equally-fast",
-            "linux-threads-not-faster-than-processes",
-            "dual-core-no-gain-large-jobs",
-        ] {
-            let (verdict, reason) = verdict(&view, id);
-            assert_eq!(verdict, Some(Verdict::NotMeasured), "{id}");
-            assert!(
-                reason.contains("`threadgauge run print --profile standard`"),
-                "{id}: {reason}"
-            );
+    fn a_part_of_the_cells_refutes_and_does_not_confirm_and_the_others_name_their_profile() {
+        for (profile, rounds) in [(Profile::Quick, 7), (Profile::Standard, 20)] {
+            let view = view(profile, 2, rounds, meeting_at_700);
+            for (id, expected) in [
+                // 3.2 times at 5 lines.
+                ("print-processes-and-threads-equally-fast", Verdict::DoesNotHold),
+                ("dual-core-doubles-small-jobs", Verdict::DoesNotHold),
+                // 500 lines are paper's.
+                ("small-jobs-threads-faster", Verdict::Inconclusive),
+                ("threads-10-to-100-times-faster", Verdict::NotMeasured),
+                ("large-jobs-processes-faster", Verdict::NotMeasured),
+                ("print-crossover-near-600", Verdict::NotMeasured),
+                ("thread-share-falls-with-unit-count", Verdict::NotMeasured),
+                ("run-time-linear-to-1000-units", Verdict::NotMeasured),
+                ("efficiency-collapses-past-600-units", Verdict::NotMeasured),
+                ("payload-256-no-thread-advantage", Verdict::NotMeasured),
+                ("linux-threads-not-faster-than-processes", Verdict::NotMeasured),
+            ] {
+                let (verdict, reason) = verdict(&view, id);
+                assert_eq!(verdict, Some(expected), "{id}: {reason}");
+            }
+            let (_, reason) = verdict(&view, "print-crossover-near-600");
+            let says = "needs 500 to 10\u{202f}000 lines a unit on the matched console, which this run does not have; \
+                        `threadgauge run print --profile paper` has them";
+            assert_eq!(reason, says);
+            let (_, reason) = verdict(&view, "small-jobs-threads-faster");
+            let says = "needs 500 lines a unit on the matched console, which this run does not have; `threadgauge run print \
+                        --profile paper` has them; so far";
+            assert!(reason.starts_with(says), "{reason}");
         }
-        let (spread, reason) = verdict(&view, "file-logging-disturbs-timing");
+        let [quick, standard] = [(Profile::Quick, 7), (Profile::Standard, 20)]
+            .map(|(profile, n)| view(profile, 2, n, meeting_at_700));
+        let (none, reason) = verdict(&quick, "dual-core-no-gain-large-jobs");
+        assert_eq!(none, Some(Verdict::NotMeasured), "{reason}");
+        assert!(reason.contains("needs 100 to 10"), "{reason}");
+        let part = verdict(&standard, "dual-core-no-gain-large-jobs");
+        assert_eq!(part.0, Some(Verdict::Inconclusive), "{}", part.1);
+        let (spread, reason) = verdict(&quick, "file-logging-disturbs-timing");
         assert_eq!(spread, Some(Verdict::NotMeasured));
         let says = "the 20 rounds that a ratio of two spreads needs";
         assert!(reason.contains(says), "{reason}");
-        for id in ["small-jobs-threads-faster", "run-time-linear-to-1000-units"] {
-            assert_eq!(verdict(&view, id).0, Some(Verdict::Holds), "{id}");
+    }
+
+    /// The time of the whole program decides, and what is printed elsewhere does not.
+    #[test]
+    fn claims_are_judged_on_the_whole_program_on_the_matched_console() {
+        let elsewhere = |cases: &mut Vec<threadgauge_lab::view::ViewCase>| {
+            for case in cases.iter_mut() {
+                let decides = case.params.text("sink") == Some("console");
+                for (metric, values) in &mut case.values {
+                    let thread = case.params.text("unit") == Some("thread");
+                    if thread && !(decides && metric == WHOLE.name) {
+                        values.values_mut().for_each(|value| *value *= 100.0);
+                    }
+                }
+            }
+        };
+        let as_it_is = view(Profile::Paper, 2, 20, meeting_at_700);
+        let changed = testing::changed(view(Profile::Paper, 2, 20, meeting_at_700), elsewhere);
+        for (id, _) in read(&as_it_is).claims {
+            if id != "file-logging-disturbs-timing" {
+                assert_eq!(verdict(&as_it_is, id), verdict(&changed, id), "{id}");
+            }
         }
+    }
+
+    /// A run from before the console was matched.
+    #[test]
+    fn runs_without_the_console_keep_their_tables_and_measure_no_claim() {
+        let before = |cases: &mut Vec<threadgauge_lab::view::ViewCase>| {
+            cases.retain(|case| !case.params.text("sink").unwrap().starts_with("console"));
+        };
+        let view = testing::changed(view(Profile::Paper, 2, 20, meeting_at_700), before);
+        let answer = read(&view);
+        assert!(
+            answer
+                .answer
+                .contains("print into a pipe on one CPU take 3.21 times"),
+            "{}",
+            answer.answer
+        );
+        assert_eq!(answer.tables[0].columns.len(), 13);
+        assert_eq!(answer.tables[0].columns[10], "Trimmed mean");
+        assert_eq!(answer.tables[0].rows[0][9], "26.0 [25.9, 26.1] ms");
+        for (id, _) in answer.claims {
+            let (verdict, reason) = verdict(&view, id);
+            assert_eq!(verdict, Some(Verdict::NotMeasured), "{id}");
+            assert!(reason.contains("`threadgauge run print --profile "), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_a_line_took_on_the_console_stands_beside_the_sources() {
+        // 100 lines in 40 µs each for processes, in 40 for threads.
+        let view = view(Profile::Standard, 2, 7, |case| case.lines() as f64 * 40_000.0);
+        let says = console_speed(&view, 11).unwrap().says;
+        assert!(says.starts_with("A line of 11 characters takes 40."), "{says}");
+        assert!(says.contains("in the source it took 38.5 µs"), "{says}");
+        assert!(console_speed(&view, 256).is_none(), "paper has those");
     }
 
     #[test]
@@ -778,6 +956,8 @@ mod tests {
         let facts = read(&view(Profile::Quick, 2, 7, meeting_at_700)).facts;
         let says: Vec<String> = facts.into_iter().map(|f| f.says).collect();
         for expected in [
+            "255 units printing on the matched console on one CPU: threads finish first at every measured count, from 5 to \
+             100 lines.",
             "255 units printing into a pipe on one CPU: processes finish first from about 719 lines on.",
             "Of 255\u{202f}000 lines that 255 processes print into a pipe in blocks, 51 are torn.",
             "Of 255\u{202f}000 lines that 255 threads print into a pipe in blocks, none is torn.",
@@ -805,13 +985,20 @@ mod tests {
             .collect();
         assert_eq!(
             lines["ratio-by-prints"],
-            [("into a pipe", 6), ("source 003, on a console", 8)]
+            [
+                ("on the matched console", 4),
+                ("into a pipe", 6),
+                ("into a pseudo-terminal", 1),
+                ("source 003, on a console", 8)
+            ]
         );
         let lengths = |id| lines[id].iter().map(|(_, n)| *n).collect::<Vec<_>>();
-        assert_eq!(lengths("time-by-units"), [4, 4, 6, 6, 6]);
+        // Paper has several numbers of units; here is the source's alone.
+        assert!(!lines.contains_key("time-by-units") || lengths("time-by-units")[..2] == [6, 6]);
         assert_eq!(lengths("two-cpus"), [1, 1, 4, 4]);
         assert_eq!(lines["torn-lines"], [("into a pipe in blocks", 2)]);
-        let dot = &figures[3].series[0].points[0];
+        let torn = figures.iter().find(|figure| figure.id == "torn-lines").unwrap();
+        let dot = &torn.series[0].points[0];
         assert_eq!(dot.label.as_deref(), Some("process, 1000 lines"));
         assert!((dot.y - 0.2).abs() < 0.01);
     }
@@ -829,18 +1016,19 @@ mod tests {
         let first = &tables[0].rows[0];
         assert_eq!(first[..2], ["5", "process"]);
         assert_eq!(first[7..10], ["0.07", "0.0703", "25.8 [25.8, 25.9] ms"]);
-        assert_eq!(first[11], "1.44");
-        assert_eq!(first[12], "3.21 [3.21, 3.21]");
+        assert_eq!(first[11], first[9], "until all is read");
+        assert_eq!(first[12], "1.44");
+        assert_eq!(first[13], "3.21 [3.21, 3.21]");
         // 10,000 prints are not in quick.
         assert_eq!(tables[0].rows[14][7..10], ["134.137", "134.127", ""]);
     }
 
     #[test]
-    fn a_wider_spread_into_the_file_is_found_at_twenty_rounds() {
+    fn a_wider_spread_with_the_log_file_is_found_at_twenty_rounds() {
         let steeper = |cases: &mut Vec<threadgauge_lab::view::ViewCase>| {
-            let file = Series::Prints.at(1_000).sink(Sink::File).any(&["unit"]);
+            let file = Series::Prints.at(LOGGED_PRINTS).sink(Sink::Logged).any(&["unit"]);
             for case in cases.iter_mut().filter(|c| c.params.matches(&file)) {
-                for (round, value) in case.values.get_mut(ELAPSED.name).unwrap() {
+                for (round, value) in case.values.get_mut(WHOLE.name).unwrap() {
                     // The same drift, four times as steep.
                     let drift = 0.001 * f64::from(*round - 1);
                     *value = *value / (1.0 + drift) * (1.0 + 4.0 * drift);
@@ -861,7 +1049,7 @@ mod tests {
 
     #[test]
     fn each_claim_quotes_a_cell_of_its_own_rule() {
-        let answer = read(&view(Profile::Standard, 2, 7, meeting_at_700));
+        let answer = read(&view(Profile::Paper, 2, 7, meeting_at_700));
         let Test::Each(quote, cells) = test_of(&answer, "small-jobs-threads-faster") else {
             panic!("compares each count");
         };
@@ -872,7 +1060,7 @@ mod tests {
     #[test]
     fn the_published_runs_give_the_published_statistics() {
         use Series::{Payload, Prints, TwoCpus, Units};
-        let answer = read(&view(Profile::Standard, 2, 1, meeting_at_700));
+        let answer = read(&view(Profile::Paper, 2, 1, meeting_at_700));
         let in_series = [
             ("threads-10-to-100-times-faster", vec![Prints]),
             ("small-jobs-threads-faster", vec![Prints]),
@@ -935,7 +1123,7 @@ mod tests {
     #[test]
     fn noise_alone_does_not_refute_where_they_meet() {
         for truth in [hardly_crossing, |_: &Case| 100.0] {
-            let view = view(Profile::Standard, 1, 1, truth);
+            let view = view(Profile::Paper, 1, 1, truth);
             let (experiment, id) = (&super::super::EXPERIMENT, "print-crossover-near-600");
             let refuted = testing::times_said(Verdict::DoesNotHold, experiment, id, &view, 400);
             assert!(refuted <= 22, "{refuted} of 400");
@@ -970,7 +1158,7 @@ mod tests {
     #[test]
     fn cells_are_compared_the_way_the_claim_says() {
         // Threads twice as fast everywhere.
-        let answer = read(&testing::view("print", Profile::Standard, Vec::new()));
+        let answer = read(&view(Profile::Paper, 2, 1, meeting_at_700));
         let ours = |id| {
             values(&test_of(&answer, id), |statistic| {
                 statistic.of_cells(|cell| {

@@ -2,7 +2,8 @@
 //!
 //! Owns opening a sink, its reader, and knowing when everything has arrived. The reader is a process forked before the
 //! clock starts, pinned like the worker, and the same for both kinds of unit. Its work is part of the case, as a
-//! console's is; its CPU time is reported separately.
+//! console's is; its CPU time is reported separately. The reader of the matched console computes until it has used as
+//! much CPU time as the source's console took for what it has read so far.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -15,8 +16,9 @@ use rustix::process::Pid;
 use rustix::pty::OpenptFlags;
 use threadgauge_lab::worker::CaseError;
 use threadgauge_machine::clock;
+use threadgauge_results::{Lack, Need};
 
-use super::case::{Case, Sink};
+use super::case::{Case, Pace, Sink};
 use super::line::{Checker, Received};
 use crate::sys::disk::is_in_memory;
 use crate::sys::fork::fork;
@@ -25,10 +27,16 @@ use crate::sys::reap::reap;
 /// What the reader asks for at once: all that a pipe holds by default.
 const READ_BYTES: usize = 65_536;
 
+/// What the reader of the matched console asks for at once: a few short lines, or one long, as a console shows what it
+/// gets.
+const SLOW_READ_BYTES: usize = 256;
+
 /// An open sink.
 pub(super) struct Channel {
     write_end: OwnedFd,
     read_by: ReadBy,
+    /// Beside the console.
+    log: Option<OwnedFd>,
 }
 
 /// Who reads what is printed.
@@ -60,6 +68,11 @@ impl Channel {
     /// Opens the sink of a case and, where it has one, starts its reader and waits until it is ready.
     pub(super) fn open(case: &Case) -> Result<Self, CaseError> {
         let checker = |newline| Checker::new(case.payload_bytes as usize, case.prints, newline);
+        let log = if case.sink == Sink::Logged {
+            Some(temporary_file()?)
+        } else {
+            None
+        };
         let (write_end, read_by) = match case.sink {
             Sink::Null => {
                 let null = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
@@ -70,17 +83,19 @@ impl Channel {
             Sink::Pipe => {
                 let ends = pipe_with(PipeFlags::CLOEXEC)
                     .map_err(|e| CaseError::failed("cannot make the pipe to print into", e))?;
-                Reader::start(ends, checker(b"\n"))?
+                Reader::start(ends, checker(b"\n"), None)?
             }
-            Sink::Pty => {
-                let ends = pseudo_terminal().map_err(|e| {
-                    CaseError::failed("cannot open a pseudo-terminal (is /dev/pts mounted?)", e)
-                })?;
+            Sink::Pty | Sink::Console | Sink::Logged => {
+                let ends = pseudo_terminal().map_err(no_terminal)?;
                 // The terminal's own output processing stays on, as on a console: a newline becomes two bytes.
-                Reader::start(ends, checker(b"\r\n"))?
+                Reader::start(ends, checker(b"\r\n"), case.sink.pace())?
             }
         };
-        Ok(Self { write_end, read_by })
+        Ok(Self {
+            write_end,
+            read_by,
+            log,
+        })
     }
 
     /// Where units write.
@@ -88,9 +103,19 @@ impl Channel {
         self.write_end.as_fd()
     }
 
-    /// Whether the file system keeps the file in memory, so that it never reaches a disk, unlike the source's log.
+    /// Whether the file system keeps the file that is written in memory, so that it never reaches a disk, unlike the
+    /// source's log. Not so where no file is.
     pub(super) fn is_in_memory(&self) -> bool {
-        is_in_memory(&self.write_end)
+        match (&self.log, &self.read_by) {
+            (Some(log), _) => is_in_memory(log),
+            (None, ReadBy::Afterwards(_)) => is_in_memory(&self.write_end),
+            _ => false,
+        }
+    }
+
+    /// The log file beside the console.
+    pub(super) fn log(&self) -> Option<BorrowedFd<'_>> {
+        self.log.as_ref().map(AsFd::as_fd)
     }
 
     /// Closes the sink and waits until everything has been read. Units must have ended: a write end that
@@ -120,7 +145,7 @@ impl Drained {
             }
             Self::File(file, mut checker) => {
                 let read = rustix::fs::seek(&file, SeekFrom::Start(0))
-                    .and_then(|_| read_to_end(&file, &mut checker, &mut vec![0; READ_BYTES]));
+                    .and_then(|_| read_to_end(&file, &mut checker, &mut vec![0; READ_BYTES], None));
                 read.map_err(|e| CaseError::failed("cannot read the file back", e))?;
                 Ok(Some(checker.finish()))
             }
@@ -130,18 +155,29 @@ impl Drained {
 
 impl Reader {
     /// Forks a reader of the first end and waits until it is ready. Units write into the second end.
-    fn start(ends: (OwnedFd, OwnedFd), mut checker: Checker) -> Result<(OwnedFd, ReadBy), CaseError> {
+    fn start(
+        ends: (OwnedFd, OwnedFd),
+        mut checker: Checker,
+        pace: Option<Pace>,
+    ) -> Result<(OwnedFd, ReadBy), CaseError> {
         let (read_end, write_end) = ends;
         let (reports, report_to) = pipe_with(PipeFlags::CLOEXEC)
             .map(|(reports, report_to)| (File::from(reports), File::from(report_to)))
             .map_err(|e| CaseError::failed("cannot make the pipe for the reader's report", e))?;
         // Allocated and touched before the fork, so that the reader need not do it while the clock runs.
-        let mut buffer = vec![1; READ_BYTES];
+        let mut buffer = vec![
+            1;
+            if pace.is_some() {
+                SLOW_READ_BYTES
+            } else {
+                READ_BYTES
+            }
+        ];
         // The child must drop its copy of the write end, or it would wait for itself.
         let mut write_end = Some(write_end);
         let pid = fork(|| {
             drop(write_end.take());
-            u8::from(life(&read_end, &report_to, &mut checker, &mut buffer).is_err())
+            u8::from(life(&read_end, &report_to, &mut checker, &mut buffer, pace).is_err())
         })
         .map_err(|e| CaseError::failed("cannot fork the reader of the sink", e))?;
         drop((read_end, report_to));
@@ -178,10 +214,11 @@ fn life(
     mut report_to: &File,
     checker: &mut Checker,
     buffer: &mut [u8],
+    pace: Option<Pace>,
 ) -> io::Result<()> {
     report_to.write_all(b"r")?;
     let began_cpu_ns = clock::process_cpu_ns();
-    match read_to_end(read_end, checker, buffer) {
+    match read_to_end(read_end, checker, buffer, pace) {
         // The master side of a pseudo-terminal ends with an error when the last slave is closed.
         Ok(()) | Err(Errno::IO) => {}
         Err(error) => return Err(error.into()),
@@ -201,14 +238,34 @@ fn life(
     report_to.write_all(words.map(u64::to_ne_bytes).as_flattened())
 }
 
-fn read_to_end(from: impl AsFd, checker: &mut Checker, buffer: &mut [u8]) -> rustix::io::Result<()> {
+fn read_to_end(
+    from: impl AsFd,
+    checker: &mut Checker,
+    buffer: &mut [u8],
+    pace: Option<Pace>,
+) -> rustix::io::Result<()> {
+    let began_cpu_ns = clock::process_cpu_ns();
     loop {
         match rustix::io::read(&from, &mut *buffer) {
             Ok(0) => return Ok(()),
-            Ok(count) => checker.take(&buffer[..count]),
+            Ok(count) => {
+                checker.take(&buffer[..count]);
+                if let Some(pace) = pace {
+                    take_its_time(pace, checker.so_far(), began_cpu_ns);
+                }
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Computes until this process has used what a console takes for what came so far. CPU time and not elapsed time, since
+/// a console of that speed computes: on one CPU it takes it from those that print.
+fn take_its_time(pace: Pace, so_far: Received, began_cpu_ns: u64) {
+    let due_ns = pace.due_ns(so_far.newlines(), so_far.bytes) as u64;
+    while clock::process_cpu_ns() - began_cpu_ns < due_ns {
+        std::hint::spin_loop();
     }
 }
 
@@ -236,6 +293,12 @@ fn open_nameless(folder: &std::path::Path) -> rustix::io::Result<OwnedFd> {
         }
         opened => opened,
     }
+}
+
+/// A system may have none: in a container without /dev/pts, or where all are taken.
+fn no_terminal(error: Errno) -> CaseError {
+    let says = format!("needs a pseudo-terminal, and cannot open one ({error}; is /dev/pts mounted?)");
+    CaseError::Skipped(Lack::new(Need::System, says))
 }
 
 /// Master and slave of a new pseudo-terminal, which becomes nobody's controlling terminal.
@@ -276,7 +339,13 @@ mod tests {
     #[test]
     fn every_readable_sink_tells_what_was_printed() {
         let _alone = one_at_a_time();
-        for (sink, newline_bytes) in [(Sink::Pipe, 1), (Sink::File, 1), (Sink::Pty, 2)] {
+        for (sink, newline_bytes) in [
+            (Sink::Pipe, 1),
+            (Sink::File, 1),
+            (Sink::Pty, 2),
+            (Sink::Console, 2),
+            (Sink::Logged, 2),
+        ] {
             let channel = Channel::open(&into(sink)).unwrap();
             for line in [
                 &b"[7]hello linux\n"[..],
@@ -305,6 +374,34 @@ mod tests {
                 "only a reader's time is told"
             );
         }
+    }
+
+    #[test]
+    fn the_reader_of_the_console_uses_what_the_sources_took_and_no_other_does() {
+        let _alone = one_at_a_time();
+        let pace = Pace::of_the_source();
+        for sink in [Sink::Console, Sink::Logged, Sink::Pty] {
+            let channel = Channel::open(&into(sink)).unwrap();
+            for _ in 0..100 {
+                rustix::io::write(channel.write_end(), b"[7]hello linux\n").unwrap();
+            }
+            let received = channel.drain().unwrap().settle().unwrap().unwrap();
+            let due_ns = pace.due_ns(100, 1_600);
+            assert_eq!(
+                received.cpu_ns as f64 >= due_ns,
+                sink != Sink::Pty,
+                "{received:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_system_without_pseudo_terminals_lacks_them() {
+        let CaseError::Skipped(lack) = no_terminal(Errno::NOENT) else {
+            panic!("a failure");
+        };
+        assert_eq!(lack.of, Need::System);
+        assert!(lack.says.starts_with("needs a pseudo-terminal"), "{}", lack.says);
     }
 
     #[test]
