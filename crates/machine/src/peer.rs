@@ -184,6 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn a_message_may_have_all_bytes_that_are_allowed_in_whatever_pieces_it_comes() {
+        let (mut peer, mut other) = two(LONG);
+        let comes = peer.stream.get_ref().try_clone().unwrap();
+        let heard = thread::spawn(move || peer.hear::<String>());
+        // A hundred bytes, and the end of the line by itself.
+        let text = "x".repeat(98);
+        write!(other, "\"{text}\"").unwrap();
+        while rustix::io::ioctl_fionread(&comes).unwrap() > 0 {
+            thread::yield_now();
+        }
+        other.write_all(b"\n").unwrap();
+        assert_eq!(heard.join().unwrap().unwrap(), text);
+    }
+
+    #[test]
     fn a_message_has_an_end_in_bytes_and_in_time() {
         let (mut peer, mut other) = two(LONG);
         let endless = thread::spawn(move || while other.write_all(&[b' '; 64]).is_ok() {});

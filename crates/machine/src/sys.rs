@@ -114,16 +114,16 @@ pub(crate) fn gnu_libc_version() -> Option<String> {
 pub(crate) fn thread_library() -> Option<String> {
     let mut buffer = [0_u8; 64];
     // SAFETY: the pointer and the length describe `buffer`, and the call writes no more than that length.
-    let length = unsafe {
+    unsafe {
         libc::confstr(
             libc::_CS_GNU_LIBPTHREAD_VERSION,
             buffer.as_mut_ptr().cast(),
             buffer.len(),
         )
     };
-    // Zero: unknown name. More than the buffer: cut off, still ended by a zero.
+    // Of an unknown name nothing is written, and of one that is too long as much as there is room for before a zero.
     let text = CStr::from_bytes_until_nul(&buffer).ok()?;
-    (length > 0).then(|| text.to_string_lossy().into_owned())
+    (!text.is_empty()).then(|| text.to_string_lossy().into_owned())
 }
 
 /// The thread library's own name and version, such as `NPTL 2.36`.
@@ -181,17 +181,17 @@ fn close_or_error(fd: c_long) -> io::Result<()> {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn hypervisor_signature() -> Option<String> {
     use std::arch::x86_64::__cpuid;
-    const HYPERVISOR_PRESENT: u32 = 1 << 31;
-    if __cpuid(1).ecx & HYPERVISOR_PRESENT == 0 {
-        return None;
-    }
     let leaf = __cpuid(0x4000_0000);
-    text_in([leaf.ebx, leaf.ecx, leaf.edx])
+    signature_in(__cpuid(1).ecx, [leaf.ebx, leaf.ecx, leaf.edx])
 }
 
-/// The text that these registers hold, if any.
+/// The text in these registers, if these features of the processor say that a hypervisor is there to write one.
 #[cfg(target_arch = "x86_64")]
-fn text_in(registers: [u32; 3]) -> Option<String> {
+fn signature_in(features: u32, registers: [u32; 3]) -> Option<String> {
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    if features & HYPERVISOR_PRESENT == 0 {
+        return None;
+    }
     let bytes = registers.into_iter().flat_map(u32::to_le_bytes);
     let text: String = bytes
         .filter(|b| b.is_ascii_graphic() || *b == b' ')
@@ -223,15 +223,16 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn a_signature_is_what_can_be_read_of_three_registers() {
-        let text = |bytes: &[u8; 12]| {
-            let register =
-                |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            text_in([0, 4, 8].map(register))
+    fn a_signature_is_what_can_be_read_of_three_registers_where_a_hypervisor_is() {
+        let of = |features: u32, bytes: &[u8; 12]| {
+            let (registers, _) = bytes.as_chunks();
+            signature_in(features, [0, 1, 2].map(|at| u32::from_le_bytes(registers[at])))
         };
-        assert_eq!(text(b"KVMKVMKVM\0\0\0").as_deref(), Some("KVMKVMKVM"));
-        assert_eq!(text(b" lrpepyh vr ").as_deref(), Some("lrpepyh vr"));
-        assert_eq!(text(b"\0\0\x1b\0 \0 \0\0\0\0\0"), None);
+        let there = 0x8000_0000;
+        assert_eq!(of(there, b"KVMKVMKVM\0\0\0").as_deref(), Some("KVMKVMKVM"));
+        assert_eq!(of(there, b" lrpepyh vr ").as_deref(), Some("lrpepyh vr"));
+        assert_eq!(of(there, b"\0\0\x1b\0 \0 \0\0\0\0\0"), None);
+        assert_eq!(of(0x7fff_ffff, b"KVMKVMKVM\0\0\0"), None);
     }
 
     #[cfg(target_arch = "x86_64")]
