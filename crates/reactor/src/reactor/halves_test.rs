@@ -47,6 +47,18 @@ fn a_read_half_that_moves_while_it_is_queued_is_read_on() {
 }
 
 #[test]
+fn a_group_is_noted_where_connections_move_to_theirs() {
+    for (placement, place) in [(Placement::ByHandle, None), (Placement::ByGroup, Some((0, 0)))] {
+        let manager = ReactorManager::joined(NonZeroUsize::MIN, placement);
+        drive(Server::new(Chat::default()), manager, Kernel::Epoll, |loops| {
+            let (id, _client) = loops.connect(0, 0);
+            loops.all[0].0.join(id.slot(), 7);
+            assert_eq!(loops.shared.manager.group(7), place, "{placement:?}");
+        });
+    }
+}
+
+#[test]
 fn who_waits_for_a_write_half_that_moves_once_it_is_empty_goes_on() {
     drive(Server::new(Chat::default()), split(), Kernel::Epoll, |loops| {
         let (sender, _speaker) = loops.connect(0, 1);
