@@ -281,6 +281,15 @@ mod tests {
                 .starts_with("256 MiB, by a limit of its control group"),
             "{advice:?}"
         );
+        let mut machine = machine;
+        for beyond in [24 << 20, 64 << 20] {
+            machine.cgroup.memory_limit_kib = Some(beyond);
+            let advice = memory(&machine).unwrap();
+            assert_eq!(
+                (advice.severity, advice.says.as_str()),
+                (Severity::Fine, "24576 MiB")
+            );
+        }
     }
 
     #[test]

@@ -229,6 +229,12 @@ mod tests {
             ..usual()
         };
         assert_eq!(said(isolated, group()), one("isolated CPUs", Severity::Warning));
+        // On one CPU nothing piles up.
+        let one_isolated = Scheduling {
+            isolated_cpus: Some(CpuList::new(3..9)),
+            ..usual()
+        };
+        assert_eq!(said(one_isolated, group()), one("scheduling", Severity::Fine));
         let light = Cgroup {
             weights: Some(vec![100.0, 20.0, 100.0]),
             ..group()
