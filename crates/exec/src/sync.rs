@@ -33,31 +33,36 @@ impl Parker {
     }
 }
 
-/// The same token from a lock and a condition. It has no clock.
+/// What is compiled for loom alone.
 #[cfg(loom)]
-#[derive(Debug, Default)]
-pub(crate) struct Parker {
-    token: loom::sync::Mutex<bool>,
-    given: loom::sync::Condvar,
-}
+mod model {
+    /// The same token from a lock and a condition. It has no clock.
+    #[derive(Debug, Default)]
+    pub(crate) struct Parker {
+        token: loom::sync::Mutex<bool>,
+        given: loom::sync::Condvar,
+    }
 
-#[cfg(loom)]
-impl Parker {
-    pub(crate) fn attach(&self) {}
+    impl Parker {
+        pub(crate) fn attach(&self) {}
 
-    pub(crate) fn park(&self, _: Option<std::time::Duration>) {
-        let mut token = self.token.lock().unwrap();
-        while !*token {
-            token = self.given.wait(token).unwrap();
+        pub(crate) fn park(&self, _: Option<std::time::Duration>) {
+            let mut token = self.token.lock().unwrap();
+            while !*token {
+                token = self.given.wait(token).unwrap();
+            }
+            *token = false;
         }
-        *token = false;
-    }
 
-    pub(crate) fn unpark(&self) {
-        *self.token.lock().unwrap() = true;
-        self.given.notify_one();
+        pub(crate) fn unpark(&self) {
+            *self.token.lock().unwrap() = true;
+            self.given.notify_one();
+        }
     }
 }
+
+#[cfg(loom)]
+pub(crate) use model::Parker;
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;

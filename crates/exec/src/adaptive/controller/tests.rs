@@ -262,8 +262,15 @@ fn a_lower_one_is_tried_where_proportion_and_the_cpus_allow_as_much() {
         assert_eq!(controller.lower(rate), lower, "{incumbent} {used:?}");
     }
     // 2 is known to bring 1, and 8 is the incumbent: the lowest that may bring as much, if it may.
-    for (best, lower) in [(3.0, Some(5)), (10.0, None), (1.0, Some(2)), (3.5, Some(6))] {
+    for (best, lower) in [
+        (3.0, Some(5)),
+        (3.9, None),
+        (10.0, None),
+        (1.0, Some(2)),
+        (3.5, Some(6)),
+    ] {
         let mut controller = settled(7);
+        controller.latest_ns = 1;
         see(&mut controller, 1, RATE, 100.0);
         assert_eq!(controller.lower(best * RATE), lower, "{best}");
     }
@@ -319,6 +326,21 @@ fn it_grows_while_that_pays() {
         (controller.window.opened.is_some(), controller.window.objects),
         (true, 0)
     );
+}
+
+#[test]
+fn a_step_up_that_has_paid_starts_it_growing_again() {
+    // Three at three times half of what two brought, and the same.
+    for (rate, growing, next) in [(1.5, true, 9), (1.0, false, 0)] {
+        let mut controller = settled(1);
+        controller.at = 2;
+        see(&mut controller, 2, rate * RATE, 50.0);
+        assert_eq!(
+            (controller.decide(), controller.growing),
+            (next, growing),
+            "{rate}"
+        );
+    }
 }
 
 #[test]
