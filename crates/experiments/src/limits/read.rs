@@ -284,7 +284,7 @@ fn starting(case: Case) -> String {
     };
     let stacks = match beside(case).as_str() {
         "" => String::new(),
-        beside => format!(" with stacks{beside}"),
+        beside => format!(" with stacks of {} KiB{beside}", case.stack_kib),
     };
     format!("{program} that starts {} threads{stacks}", case.count)
 }
@@ -295,13 +295,19 @@ fn past_full_stacks(view: &View<'_>) -> Vec<Finding> {
     let growing = of_trial.filter_map(|params| Case::read(params).ok());
     let found = growing.filter_map(|case| {
         let grown = view.estimate(&GROWN.of(case))?;
+        let how = if grown.value > 0.0 {
+            format!(
+                "a guard area below its stack and a handler of SIGSEGV on another get it out, and it is begun anew {} times, \
+                 each time on a stack of twice the size at another address",
+                grown.plain("count")
+            )
+        } else {
+            "its stack is large enough".to_owned()
+        };
         let says = format!(
-            "A thread that begins with a stack of {} KiB makes {} calls with 256 bytes of local data: a guard area below \
-             its stack and a handler of SIGSEGV on another get it out, and it is begun anew {} times, each time on a stack of \
-             twice the size at another address.",
+            "A thread that begins with a stack of {} KiB makes {} calls with 256 bytes of local data: {how}.",
             case.stack_kib,
             units::with_unit(case.count as f64, None, "count"),
-            grown.plain("count")
         );
         Some(grown.fact(says, "stacks"))
     });
@@ -443,6 +449,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_results::Verdict;
 
+    use super::super::case::GROWING;
     use super::*;
 
     #[test]
@@ -464,6 +471,26 @@ mod tests {
             verdict(&today, "stack-size-caps-thread-count"),
             Some(Verdict::Holds)
         );
+    }
+
+    #[test]
+    fn a_thread_on_larger_stacks_and_a_stack_with_a_guard_are_said_in_words() {
+        let grown = |calls: u64, stacks: f64| testing::case(GROWING.count(calls), [(GROWN, vec![stacks; 7])]);
+        let ends = ENDS.map(|(_, end)| (end, vec![0.25; 7]));
+        let guarded = testing::case(UNCHECKED.count(350).guard_kib(1024), ends);
+        let says: Vec<String> = facts(&view([grown(10, 0.0), grown(20_000, 7.0), guarded]))
+            .into_iter()
+            .map(|fact| fact.says)
+            .collect();
+        for (says, expected) in says.iter().zip([
+            "A program that starts 350 threads with stacks of 8192 KiB with a guard of 1024 KiB in 3 GiB of address space",
+            "A thread that begins with a stack of 64 KiB makes 10 calls with 256 bytes of local data: its stack is large",
+            "A thread that begins with a stack of 64 KiB makes 20\u{202f}000 calls with 256 bytes of local data: a guard area",
+        ]) {
+            assert!(says.starts_with(expected), "{says}");
+        }
+        assert_eq!(says.len(), 3);
+        assert!(says[2].contains("begun anew 7 times"), "{}", says[2]);
     }
 
     #[test]

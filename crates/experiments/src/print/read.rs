@@ -76,16 +76,21 @@ fn to(into: Destination) -> String {
     format!("{word} {}", name(into))
 }
 
-/// The cases of 255 units that print 11 characters on one CPU, by lines per unit.
-fn row((sink, buffering): Destination) -> impl Iterator<Item = Case> {
-    let cases = Series::Prints.cases();
-    cases.map(move |case| case.sink(sink).buffering(buffering))
+/// The cases of this run with 255 threads that print 11 characters on one CPU, by lines per unit: the source's, and
+/// those that a user has set.
+fn row(view: &View<'_>, (sink, buffering): Destination) -> Vec<Case> {
+    let pattern = Series::Prints.at(1).sink(sink).buffering(buffering);
+    let planned = view.planned(pattern.any(&["prints", "unit"]));
+    let mut cases: Vec<Case> = planned.filter_map(|params| Case::read(params).ok()).collect();
+    cases.sort_unstable_by_key(|case| case.prints);
+    cases.dedup_by_key(|case| case.prints);
+    cases.into_iter().map(|case| case.unit(Unit::Thread)).collect()
 }
 
 /// Those that were measured with both kinds.
 fn measured(view: &View<'_>, into: Destination) -> Vec<Case> {
     let both = |case: &Case| view.measured(&process_over_thread(*case));
-    row(into).filter(both).collect()
+    row(view, into).into_iter().filter(both).collect()
 }
 
 fn process_over_thread(case: Case) -> Statistic {
@@ -339,7 +344,7 @@ fn answer(view: &View<'_>) -> String {
         Some(format!("{ratio} times as long with {lines} lines each"))
     };
     let into = shown(view);
-    let row: Vec<String> = row(into).filter_map(times_as_long).collect();
+    let row: Vec<String> = row(view, into).into_iter().filter_map(times_as_long).collect();
     let ends = match &row[..] {
         [] => {
             return format!(
@@ -513,7 +518,10 @@ fn rankings(view: &View<'_>) -> Vec<(String, Vec<Params>)> {
 
 /// Ratios and shares, so that the source's curves are comparable with ours.
 fn charts(view: &View<'_>) -> Vec<Figure> {
-    let ratios = |into| row(into).map(|case| (case.prints, process_over_thread(case)));
+    let ratios = |cases: Vec<Case>| {
+        let of = |case: Case| (case.prints, process_over_thread(case));
+        cases.into_iter().map(of).collect::<Vec<_>>()
+    };
     let title = "Where the output goes decides the winner: 255 processes over 255 threads, one CPU";
     let mut by_prints = Chart::new(view, "ratio-by-prints", title)
         .note(
@@ -525,9 +533,10 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         .x(Scale::Log, "lines per unit")
         .y(Scale::Log, "processes / threads, elapsed time");
     for into in LINES {
-        by_prints = by_prints.line(to(into), ratios(into));
+        by_prints = by_prints.line(to(into), ratios(row(view, into)));
     }
-    let theirs = ratios(CONSOLE).map(|(prints, ratio)| (prints, Series::Prints.published(&ratio)));
+    let theirs = ratios(Series::Prints.cases().collect()).into_iter();
+    let theirs = theirs.map(|(prints, ratio)| (prints, Series::Prints.published(&ratio)));
     let by_prints = by_prints.figures("source 003, on a console", Origin::Published, theirs);
 
     let title = "Time of 1,000 lines a unit, over that of 255 units";
@@ -582,7 +591,9 @@ fn by_kind<'v>(
 }
 
 fn torn_lines(view: &View<'_>) -> Option<Figure> {
-    let columns = row(BLOCKS).flat_map(|case| case.of_both_kinds());
+    let columns = row(view, BLOCKS)
+        .into_iter()
+        .flat_map(|case| case.of_both_kinds());
     let columns = columns.filter(|case| view.measured(&TORN.of(*case)));
     let columns: Vec<Case> = columns.collect();
     let title = "Lines torn when 255 units print in blocks of 4,096 bytes";
@@ -897,6 +908,29 @@ mod tests {
             assert_eq!(verdict, Some(Verdict::NotMeasured), "{id}");
             assert!(reason.contains("`threadgauge run print --profile "), "{reason}");
         }
+    }
+
+    #[test]
+    fn lines_of_a_users_own_number_are_answered_and_drawn() {
+        let own = |cases: &mut Vec<threadgauge_lab::view::ViewCase>| {
+            cases.retain(|case| matches!(case.params.int("prints"), Some(5 | 100)));
+            for case in cases {
+                let prints = case.params.int("prints").unwrap();
+                case.params = case.params.clone().with("prints", prints * 4);
+            }
+        };
+        let view = testing::changed(view(Profile::Quick, 2, 7, meeting_at_700), own);
+        let answer = read(&view);
+        let says = "on the matched console on one CPU take 3.21 times as long with 20 lines each and 2.00 times as long with \
+                    400 lines each";
+        assert!(answer.answer.contains(says), "{}", answer.answer);
+        let drawn = answer
+            .figures
+            .iter()
+            .find(|figure| figure.id == "ratio-by-prints")
+            .unwrap();
+        let at: Vec<f64> = drawn.series[0].points.iter().map(|point| point.x).collect();
+        assert_eq!(at, [20.0, 400.0]);
     }
 
     #[test]
