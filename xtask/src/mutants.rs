@@ -2,9 +2,9 @@
 //!
 //! cargo-mutants changes one place at a time, and each change is judged by the tests of its own crate. Of the files
 //! that decide a verdict or a sample every change must be noticed; of all others of a crate a sample is tried, of
-//! which one in twenty may go unseen. Which files decide, and which tests judge where some take minutes, each crate
-//! says in its manifest, under `package.metadata.mutants`. A change that changes nothing is named in
-//! `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
+//! which one in twenty may go unseen. Each crate says in its manifest, under `package.metadata.mutants`, which files
+//! decide, which tests judge where some take minutes, and which packages' tests do. A change that changes nothing is
+//! named in `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
 
 use std::fs;
 use std::process::Command;
@@ -33,6 +33,8 @@ pub fn run(names: &[String]) -> Result<()> {
         let tests = Some(words(&package, "tests")).filter(|tests| !tests.is_empty());
         // Examples in comments are left out everywhere: they show, and are compiled anew each time.
         let tests = tests.unwrap_or_else(|| vec!["--tests".to_owned()]);
+        let judges = words(&package, "judges").into_iter();
+        let judges: Vec<String> = judges.map(|judge| format!("--test-package={judge}")).collect();
         let deciding = |option: &str| -> Vec<String> {
             let files = words(&package, "deciding").into_iter();
             files
@@ -41,7 +43,8 @@ pub fn run(names: &[String]) -> Result<()> {
         };
         let mut check = |which: &str, options: &[String], may_go_unseen: f64| -> Result<()> {
             eprintln!("== {which} changes of {name}");
-            let (unseen, of) = tried(&package, which, options, &tests)?;
+            let options = [options, &judges].concat();
+            let (unseen, of) = tried(&package, which, &options, &tests)?;
             let says = format!("{unseen} of {of} {which} changes of {name} went unseen");
             eprintln!("{says}");
             faults.extend((unseen as f64 > may_go_unseen * of as f64).then_some(says));
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_that_decides_is_there() {
+    fn every_file_that_decides_and_every_package_that_judges_is_there() {
         let workspace = shell::root().unwrap();
         let metadata = shell::metadata().unwrap();
         assert!(crates(&metadata, &["nonsense".to_owned()]).is_err());
@@ -174,6 +177,13 @@ mod tests {
         for file in files {
             let path = workspace.join(file.trim_end_matches("/**"));
             assert!(path.exists(), "{file}");
+        }
+        let known: Vec<&str> = crates
+            .iter()
+            .filter_map(|(_, package)| package["name"].as_str())
+            .collect();
+        for judge in crates.iter().flat_map(|(_, package)| words(package, "judges")) {
+            assert!(known.contains(&judge.as_str()), "{judge} is no crate");
         }
     }
 }

@@ -660,6 +660,52 @@ mod tests {
     }
 
     #[test]
+    fn times_are_of_each_message_sent_and_received() {
+        let case = SMALL.clients(Clients::Loop);
+        // 60 messages sent, and each to the 19 others of its room.
+        let tally = Tally {
+            messages: 60,
+            deliveries: 1_140,
+            elapsed: Duration::from_millis(3),
+            cpu: Duration::from_micros(1_500),
+            ..Tally::default()
+        };
+        let seen = |cpu_us, rss_kib| Activity {
+            cpu: Duration::from_micros(cpu_us),
+            rss_kib,
+            ..Activity::default()
+        };
+        let recorded = |tally: &Tally| {
+            let mut worker = testing::worker(&EXPERIMENT, &case.params());
+            let result = record(&mut worker, case, tally, &seen(100, 10), &seen(700, 400), 2);
+            worker.finish(result)
+        };
+        let sample = recorded(&tally);
+        let figures =
+            [TIME, SCORE, SERVER, USERS, BUSY, MEMORY].map(|metric| sample.value(metric.name).unwrap());
+        assert_eq!(figures, [2_500.0, 4e5, 500.0, 1_250.0, 0.25, 20_480.0]);
+        assert_eq!(sample.tags, ["cold"]);
+        let busy = recorded(&Tally {
+            cpu: tally.elapsed,
+            ..tally.clone()
+        });
+        assert_eq!(busy.tags, ["cold", "users-busy"]);
+        for (messages, deliveries) in [(59, 1_140), (60, 1_139)] {
+            let reason = recorded(&Tally {
+                messages,
+                deliveries,
+                ..tally.clone()
+            })
+            .reason;
+            let says = format!("{messages} messages and {deliveries} deliveries instead of 60 and 1140");
+            assert!(
+                reason.as_ref().is_some_and(|reason| reason.contains(&says)),
+                "{reason:?}"
+            );
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_in_words() {
         for (case, says) in [
             (

@@ -234,11 +234,19 @@ fn keep(case: Case, server: &Server, cpus: &Cpus, worker: &mut Worker) -> Result
     sleep(WATCHED);
     let after = server.activity()?;
     drop(drivers);
-    let connections = case.connections as f64;
-    worker.record(CPU, cpu_ns(&empty, &full) / connections);
-    worker.record(MEMORY, grown(&empty, &full)? / connections);
+    record_kept(worker, case.connections as f64, [&empty, &full, &after])
+}
+
+/// What so many connections took of a server that was empty, then full, and after a rest full still.
+fn record_kept(
+    worker: &mut Worker,
+    connections: f64,
+    [empty, full, after]: [&Activity; 3],
+) -> Result<(), CaseError> {
+    worker.record(CPU, cpu_ns(empty, full) / connections);
+    worker.record(MEMORY, grown(empty, full)? / connections);
     let watched_ns = (after.at_ns - full.at_ns) as f64;
-    worker.record(IDLE, cpu_ns(&full, &after) / watched_ns);
+    worker.record(IDLE, cpu_ns(full, after) / watched_ns);
     Ok(())
 }
 
@@ -535,6 +543,9 @@ fn room_table(view: &View<'_>) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
     use threadgauge_lab::testing;
     use threadgauge_results::{Status, Verdict};
 
@@ -545,6 +556,29 @@ mod tests {
         let sample = testing::sample(&EXPERIMENT, &OURS.who(Who::Floor).connections(150).params());
         assert_eq!(sample.status, Status::Ok, "{:?}", sample.reason);
         assert!(sample.value(CPU.name).unwrap() > 0.0, "{sample:?}");
+    }
+
+    #[test]
+    fn coming_and_staying_are_of_each_connection_and_rest_is_of_the_time() {
+        let seen = |at_ms: u64, cpu_us, pss_kib| Activity {
+            at_ns: at_ms * 1_000_000,
+            cpu: Duration::from_micros(cpu_us),
+            pss_kib,
+            ..Activity::default()
+        };
+        let [empty, full, after] = [
+            seen(10, 500, Some(1_000)),
+            seen(20, 710, Some(1_100)),
+            seen(120, 735, None),
+        ];
+        let mut worker = testing::worker(&EXPERIMENT, &OURS.params());
+        record_kept(&mut worker, 40.0, [&empty, &full, &after]).unwrap();
+        let sample = worker.finish(Ok(()));
+        let figures = [CPU, MEMORY, IDLE].map(|metric| sample.value(metric.name).unwrap());
+        assert_eq!(figures, [5_250.0, 2_560.0, 25e-5]);
+        let mut worker = testing::worker(&EXPERIMENT, &OURS.params());
+        let unread = record_kept(&mut worker, 40.0, [&empty, &after, &full]);
+        assert!(unread.is_err(), "its memory could not be read");
     }
 
     #[test]
@@ -566,6 +600,27 @@ mod tests {
             let reason = testing::sample(&EXPERIMENT, &case.params()).reason.unwrap();
             assert!(reason.contains(says), "{reason}");
         }
+    }
+
+    #[test]
+    fn what_members_hear_is_counted_and_a_changed_word_fails() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut room = Room {
+            pool: ClientPool::new().unwrap(),
+            codec: Who::Ours.codec(),
+            ready: 0,
+            heard: vec![0],
+        };
+        room.pool.connect(server.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = server.accept().unwrap();
+        let hello = b"MSG g0 1 5\r\nhello\r\n";
+        peer.write_all(&[b"PONG\r\n", &hello[..], hello].concat())
+            .unwrap();
+        room.hear_until(|room| room.heard == [2]).unwrap();
+        assert_eq!(room.ready, 1);
+        peer.write_all(b"MSG g0 1 5\r\nhallo\r\n").unwrap();
+        let error = room.hear_until(|room| room.heard == [3]).unwrap_err();
+        assert!(error.to_string().contains("a message came changed"), "{error}");
     }
 
     #[test]

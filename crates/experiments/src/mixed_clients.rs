@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
+use threadgauge_lab::worker::Lap;
 use threadgauge_load::exchange::Bytes;
 use threadgauge_load::{Behaviour, Class, ClassRecord, Clients as Connections, run_mixed};
 use threadgauge_results::{Figure, Table};
@@ -213,10 +214,15 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let lap = stopwatch.stop();
     // Children that served a connection have ended, and their time with them is in what the end tells.
     let used = server.end()?;
-    let heard = Heard::of(&classes);
+    record(worker, Heard::of(&classes), lap, cpus.clients.len(), used);
+    Ok(())
+}
+
+/// What clients on so many CPUs heard while the load held, and what the server used for it.
+fn record(worker: &mut Worker, heard: Heard, lap: Lap, cpus: usize, used: Duration) {
     let span_ns = HOLD.as_nanos() as f64;
     let each_ns = span_ns / heard.answered.max(1) as f64;
-    let busy = lap.cpu_ns as f64 / lap.wall_ns as f64 / cpus.clients.len() as f64;
+    let busy = lap.cpu_ns as f64 / lap.wall_ns as f64 / cpus as f64;
     if busy > BUSIEST {
         worker.tag("clients-busy");
     }
@@ -233,7 +239,6 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     if let Some(p99_ns) = heard.fast_p99_ns {
         worker.record(LATENCY, p99_ns as f64);
     }
-    Ok(())
 }
 
 /// What became of the requests of those who want answers.
@@ -585,6 +590,42 @@ mod tests {
         let evidence = claimed(view).evidence(view, claim);
         let found = decide(claim, &claim.unit, &evidence, testing::ALPHA);
         (found.verdict.unwrap(), found.measured)
+    }
+
+    #[test]
+    fn times_are_of_each_answer_while_the_load_held() {
+        let case = Case::of(DESIGNS[0], Clients::Mixed, 2);
+        let figures = [TIME, RATE, FAILED, BUSY, SERVER, LATENCY];
+        let recorded = |heard, cpu_ms: u64| {
+            let mut worker = testing::worker(&EXPERIMENT, &case.params());
+            let lap = Lap {
+                wall_ns: 100_000_000,
+                cpu_ns: cpu_ms * 1_000_000,
+            };
+            record(&mut worker, heard, lap, 2, Duration::from_micros(600));
+            let sample = worker.finish(Ok(()));
+            let values = figures.map(|metric| sample.value(metric.name));
+            (values, sample.tags.iter().any(|tag| tag == "clients-busy"))
+        };
+        let heard = Heard {
+            answered: 300,
+            failed: 100,
+            fast_p99_ns: Some(7),
+        };
+        let hold_ns = HOLD.as_nanos() as f64;
+        let of_each = [hold_ns / 300.0, 3e11 / hold_ns, 0.25, 0.5, 2_000.0, 7.0];
+        assert_eq!(recorded(heard, 100), (of_each.map(Some), false));
+        assert!(
+            recorded(heard, 199).1,
+            "clients that need all of their CPUs are named"
+        );
+        let silent = Heard {
+            answered: 0,
+            failed: 0,
+            fast_p99_ns: None,
+        };
+        let nothing = [Some(hold_ns), Some(0.0), Some(0.0), Some(0.5), None, None];
+        assert_eq!(recorded(silent, 100), (nothing, false));
     }
 
     #[test]

@@ -162,10 +162,14 @@ fn timed(worker: &mut Worker, cost: ClockCost, mut operation: impl FnMut()) -> B
         }
         watch.stop().wall_ns as f64
     });
-    if !batches.steady {
+    say_if_unsteady(worker, batches.steady);
+    batches
+}
+
+fn say_if_unsteady(worker: &mut Worker, steady: bool) {
+    if !steady {
         worker.tag("no-steady-state");
     }
-    batches
 }
 
 /// What starting and stopping a timed section takes, ns: what the harness adds to each batch.
@@ -298,6 +302,16 @@ mod tests {
         });
         let result = run(&params, &mut worker);
         worker.finish(result)
+    }
+
+    #[test]
+    fn batches_that_never_agree_are_named() {
+        for (steady, tags) in [(true, &[][..]), (false, &["no-steady-state"])] {
+            let mut worker =
+                testing::worker(&EXPERIMENT, &Params::new().with("what", "batch").with("cpus", 1));
+            say_if_unsteady(&mut worker, steady);
+            assert_eq!(worker.finish(Ok(())).tags, tags);
+        }
     }
 
     #[test]

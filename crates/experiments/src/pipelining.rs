@@ -211,6 +211,12 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     drop(requests);
     server.end()?;
     checked(&record)?;
+    tell(worker, &record, cpu_since(&before, &after));
+    Ok(())
+}
+
+/// What a client saw, and what the server used for it.
+fn tell(worker: &mut Worker, record: &Record, used: Duration) {
     let answers = record.answered as f64;
     let each_ns = record.elapsed.as_nanos() as f64 / answers;
     let busy = record.cpu.as_secs_f64() / record.elapsed.as_secs_f64();
@@ -220,12 +226,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     worker.record(TIME, each_ns);
     worker.record(RATE, 1e9 / each_ns);
     worker.record(IN_FLIGHT, record.in_flight_by_law);
-    worker.record(SERVER, cpu_since(&before, &after).as_nanos() as f64 / answers);
+    worker.record(SERVER, used.as_nanos() as f64 / answers);
     worker.record(BUSY, busy);
     if let Some(p50_ns) = record.service.ns(0.5) {
         worker.record(LATENCY, p50_ns as f64);
     }
-    Ok(())
 }
 
 /// Every request has its answer, and that is right.
@@ -388,7 +393,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_load::Failures;
-    use threadgauge_results::Verdict;
+    use threadgauge_results::{Sample, Verdict};
 
     const CLAIM: &str = "pipelining-beats-request-response";
 
@@ -442,6 +447,29 @@ mod tests {
         let rows = DESIGNS.len() * (DEPTHS.len() + 2 * (WORKS.len() - 1));
         assert_eq!(figures_table(&view).rows.len(), rows);
         assert_eq!(figures_table(&run_of(Profile::Quick, gain)).rows.len(), 4);
+    }
+
+    #[test]
+    fn times_are_of_each_answer() {
+        let record = |cpu_ms| Record {
+            answered: 300,
+            elapsed: Duration::from_millis(6),
+            cpu: Duration::from_millis(cpu_ms),
+            in_flight_by_law: 3.5,
+            ..Record::default()
+        };
+        let told = |cpu_ms| {
+            let case = &plan(&testing::site(Profile::Quick, 2)).cases[0];
+            let mut worker = testing::worker(&EXPERIMENT, &case.params);
+            tell(&mut worker, &record(cpu_ms), Duration::from_micros(600));
+            worker.finish(Ok(()))
+        };
+        let sample = told(3);
+        let figures = [TIME, RATE, IN_FLIGHT, SERVER, BUSY].map(|of| sample.value(of.name).unwrap());
+        assert_eq!(figures, [2e4, 5e4, 3.5, 2_000.0, 0.5]);
+        assert_eq!(sample.value(LATENCY.name), None, "nothing was timed");
+        let is_busy = |sample: &Sample| sample.tags.iter().any(|tag| tag == "client-busy");
+        assert!(!is_busy(&sample) && is_busy(&told(6)));
     }
 
     #[test]

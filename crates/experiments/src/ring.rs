@@ -159,6 +159,11 @@ impl Case {
         }
     }
 
+    /// What a unit reads whenever it has the token.
+    const fn array_bytes(self) -> u64 {
+        self.kib * 1024
+    }
+
     const fn units(self) -> u64 {
         match self.hop {
             Hop::ToOther => self.ring,
@@ -246,7 +251,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             &case.unit.name(),
             &case.means.name(),
             &case.ring,
-            &(case.kib * 1024),
+            &case.array_bytes(),
             &case.hop.name(),
             &case.placement.pinned()?,
             &WARM.as_nanos(),
@@ -584,6 +589,12 @@ mod tests {
             let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;
             assert_eq!(value(SWITCHES) > 0.2, switches, "{case:?}: {sample:?}");
         }
+    }
+
+    #[test]
+    fn an_array_is_of_kibibytes() {
+        assert_eq!(THREADS.array_bytes(), 0);
+        assert_eq!(THREADS.kib(4).array_bytes(), 4096);
     }
 
     #[test]

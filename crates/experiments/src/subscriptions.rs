@@ -199,12 +199,18 @@ fn beside_changes(
         (talked, changing.join().expect("it does not panic"))
     });
     let (talked, changes) = (talked?, changes?);
-    let due = talked.elapsed.as_millis() / APART.as_millis();
+    enough(changes, talked.elapsed)?;
+    Ok((talked, changes))
+}
+
+/// Whether at least half of those subscriptions changed that were to.
+fn enough(changes: u64, elapsed: Duration) -> Result<(), CaseError> {
+    let due = elapsed.as_millis() / APART.as_millis();
     if u128::from(changes) < due / 2 {
         let says = format!("only {changes} of {due} subscriptions changed that were due");
         return Err(CaseError::Failed(says));
     }
-    Ok((talked, changes))
+    Ok(())
 }
 
 /// Subscribes and unsubscribes until the other end is gone: how often it did.
@@ -350,6 +356,15 @@ mod tests {
             assert_eq!(sample.status, Status::Ok, "{kind:?}: {:?}", sample.reason);
             assert!(sample.value(CPU.name).unwrap() > 0.0, "{sample:?}");
         }
+    }
+
+    #[test]
+    fn half_of_the_changes_that_were_due_are_enough() {
+        let ten = 10 * APART;
+        assert!(enough(5, ten).is_ok() && enough(10, ten).is_ok());
+        let error = enough(4, ten).unwrap_err().to_string();
+        assert!(error.contains("only 4 of 10 subscriptions changed"), "{error}");
+        assert!(enough(0, APART).is_ok(), "hardly any time, and none was due");
     }
 
     #[test]

@@ -275,6 +275,7 @@ impl Case {
 
 #[cfg(test)]
 mod tests {
+    use super::super::planned;
     use super::*;
 
     const CASE: Case = Case {
@@ -345,6 +346,10 @@ mod tests {
         ] {
             let params = with(name, value);
             let says = Case::to_run(&params).unwrap_err().to_string();
+            assert!(
+                (planned(CASE).check)(&params).is_err(),
+                "it is not planned either: {says}"
+            );
             let (name, value) = match wanted.starts_with("at least") {
                 true => ("work_s", "0.026"),
                 false => (name, value),

@@ -59,6 +59,11 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
     };
     let few = live(&|server| a_few(case, server, worker))?;
     let all = live(&|server| ask(case, server, case.requests, worker))?;
+    record(worker, case, &few, &all)
+}
+
+/// What one more request takes: the difference of the lives over that of their requests.
+fn record(worker: &mut Worker, case: Case, few: &Used, all: &Used) -> Result<(), CaseError> {
     let more = all.seen.requests.saturating_sub(few.seen.requests);
     if more == 0 {
         let says = format!(
@@ -253,6 +258,47 @@ mod tests {
             assert_eq!(seen, case.load != Load::Accept, "{case:?}: {sample:?}");
             assert_eq!(value(P99), None, "of 120 there is no 99th percentile: {case:?}");
         }
+    }
+
+    #[test]
+    fn what_a_request_takes_is_what_the_longer_life_took_more() {
+        let case = short(Program::C, Design::Iterative);
+        let few = Used {
+            cpu_ns: 1_000.0,
+            waits: 30.0,
+            seen: Seen {
+                requests: 10,
+                memory_bytes: Some(9.0),
+                ..Seen::default()
+            },
+        };
+        let all = Used {
+            cpu_ns: 51_000.0,
+            waits: 130.0,
+            seen: Seen {
+                requests: 210,
+                wall_ns: 5e8,
+                cpu_ns: 4_200.0,
+                p50_ns: Some(3.0),
+                p99_ns: None,
+                memory_bytes: None,
+                stretch: 2.0,
+            },
+        };
+        let recorded = |few: &Used, all: &Used| {
+            let mut worker = testing::worker(&EXPERIMENT, &case.params());
+            let result = record(&mut worker, case, few, all);
+            worker.finish(result)
+        };
+        let sample = recorded(&few, &all);
+        let figures = [CPU, WHOLE, START, SWITCHES, RATE, CLIENTS, MEDIAN, MEMORY];
+        assert_eq!(
+            figures.map(|metric| sample.value(metric.name).unwrap()),
+            [250.0, 51_000.0, 1_000.0, 0.5, 210.0, 20.0, 6.0, 9.0]
+        );
+        assert_eq!(sample.value(P99.name), None);
+        let reason = recorded(&few, &few).reason.expect("there is no difference");
+        assert!(reason.contains("requests are too few"), "{reason}");
     }
 
     #[test]

@@ -195,3 +195,15 @@ pub fn halved(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_no_room_for_more_connections_than_there_are_ports() {
+        let error = has_room(70_000, Addresses::One).unwrap_err();
+        assert!(matches!(error, CaseError::Skipped(_)), "{error}");
+        has_room(1, Addresses::Many).unwrap();
+    }
+}
