@@ -66,3 +66,23 @@ impl Moves {
         self.coming.remove(&id).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_not_moved_is_at_home_and_who_comes_is_waited_for() {
+        let mut moves = Moves::default();
+        let [moved, other] = [5, 6].map(|slot| ConnectionId::new(2, 0, slot));
+        assert_eq!((moves.writer_of(moved), moves.knows(moved)), (2, false));
+        moves.writers.insert(moved, 1);
+        assert_eq!((moves.writer_of(moved), moves.knows(moved)), (1, true));
+        assert_eq!((moves.writer_of(other), moves.knows(other)), (2, false));
+        let kept = || Held::Own(b"for it".to_vec());
+        assert!(!moves.hold(moved, kept) && !moves.expects(moved));
+        moves.coming.insert(moved, Vec::new());
+        assert!(moves.hold(moved, kept) && moves.expects(moved) && !moves.hold(other, kept));
+        assert_eq!(moves.coming[&moved].len(), 1);
+    }
+}
