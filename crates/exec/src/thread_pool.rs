@@ -265,5 +265,6 @@ mod tests {
         assert_eq!((third.is_some(), free(), pool.any_free()), (true, 0, false));
         drop(third);
         until(|| free() == 1);
+        assert_eq!(format!("{pool:?}"), "ThreadPool { most: 2, made: 2, .. }");
     }
 }
