@@ -715,6 +715,15 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_of_fifty_thousand_cases_is_heard() {
+        let mut long = greeting("a", None);
+        long.plan = (0..50_000).map(|i| (format!("e/a={i}"), 1)).collect();
+        for met in meet_both(&long, &long) {
+            met.unwrap();
+        }
+    }
+
+    #[test]
     fn runs_that_measure_different_things_are_refused() {
         let says = |change: fn(&mut Vec<(String, u32)>)| {
             let mut other = greeting("b", None);
