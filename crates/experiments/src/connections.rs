@@ -224,6 +224,7 @@ fn keep(case: Case, server: &Server, cpus: &Cpus, worker: &mut Worker) -> Result
     let clients = groups::GroupClients {
         server: server.address(),
         codec: case.who.codec(),
+        group: groups::GROUP,
         connections: case.connections,
         payload_bytes: 16,
     };

@@ -10,7 +10,7 @@ use threadgauge_results::{Figure, Table};
 
 use crate::servers::clients::{Addresses, WARM_UP, halved, has_room};
 use crate::servers::contenders::{PEERS, Who};
-use crate::servers::groups::{Demand, Drivers, GroupClients, HALF, fills_groups, takes};
+use crate::servers::groups::{Demand, Drivers, GROUP, GroupClients, HALF, fills_groups, takes};
 use crate::servers::{cpu_since, pairs, times_others};
 
 /// CPU time of all threads of the server for a delivery.
@@ -155,6 +155,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let clients = GroupClients {
         server: server.address(),
         codec: case.who.codec(),
+        group: GROUP,
         connections: case.connections,
         payload_bytes: case.payload_bytes,
     };

@@ -77,6 +77,8 @@ words! {
         PrethreadedAcceptor = "prethreaded-acceptor",
         /// One event loop.
         Reactor = "reactor",
+        /// The same, where a connection waits to be read or to be written; it has no C program.
+        OneHandlerReactor = "one-handler-reactor",
         /// One that reads and one that writes.
         SplitReactor = "split-reactor",
         /// Several that read and several that write.
@@ -124,6 +126,7 @@ impl Design {
             | Self::ProcessPerConnection
             | Self::ThreadPerConnection
             | Self::Reactor
+            | Self::OneHandlerReactor
             | Self::SplitReactor
             | Self::ReactorPerCore
             | Self::Proactor => Units::Unset,
@@ -182,7 +185,7 @@ impl Design {
         match self {
             _ if self.is_of_processes() => Some(&PROCESSES),
             _ if self.has_threads() => Some(&THREADS),
-            Self::Proactor => None,
+            Self::OneHandlerReactor | Self::Proactor => None,
             _ => Some(&REACTORS),
         }
     }

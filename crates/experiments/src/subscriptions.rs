@@ -16,7 +16,7 @@ use threadgauge_results::Table;
 
 use crate::servers::clients::{Addresses, WARM_UP, has_room};
 use crate::servers::contenders::Who;
-use crate::servers::groups::{Demand, Drivers, GroupClients, Talked, fills_groups, takes};
+use crate::servers::groups::{Demand, Drivers, GROUP, GroupClients, Talked, fills_groups, takes};
 use crate::servers::{cpu_since, pairs};
 
 /// CPU time of all threads of the server for a delivery, with what the changes take.
@@ -162,6 +162,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             Kind::Different => &Nats::DIFFERENT,
             Kind::Alike | Kind::Changing => &Nats::ALIKE,
         },
+        group: GROUP,
         connections: case.connections,
         payload_bytes: PAYLOAD_BYTES,
     };

@@ -26,23 +26,34 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Between two looks at something that sends no event.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How one knows that a server listens, on the loopback address.
+/// How one knows that a server listens, and where: on the loopback address where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listens {
     /// It says these words and then its port.
     Says(&'static str),
+    /// It says, as ours do, that it listens at this address, and its port.
+    Ours(Ipv4Addr),
     /// It was told this port, and takes connections there.
     At(u16),
 }
 
 impl Listens {
-    /// As ours and the C programs do.
-    pub const OURS: Self = Self::Says("listening on 127.0.0.1:");
+    /// As ours and the C programs do on the loopback address.
+    pub const OURS: Self = Self::Ours(Ipv4Addr::LOCALHOST);
+
+    /// Where it is reached.
+    const fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Ours(address) => address,
+            Self::Says(_) | Self::At(_) => Ipv4Addr::LOCALHOST,
+        }
+    }
 
     /// Its port, once it listens.
     fn port(self, said: &str) -> Option<u16> {
         match self {
             Self::Says(words) => port_in(said, words),
+            Self::Ours(address) => port_in(said, &format!("listening on {address}:")),
             // Not by connecting: it would be a client that the server counts.
             Self::At(port) => {
                 let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
@@ -104,7 +115,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `threadgauge serve` with these arguments, on any free port, and comes back when it listens.
+    /// Starts `threadgauge serve` with these arguments, on any free port of the loopback address, and comes back when
+    /// it listens.
     ///
     /// # Errors
     ///
@@ -113,13 +125,26 @@ impl Server {
         arguments: impl IntoIterator<Item = A>,
         cpus: &Cpus,
     ) -> Result<Self, CaseError> {
+        Self::ours_at(Ipv4Addr::LOCALHOST, arguments, cpus)
+    }
+
+    /// The same at another address, of the network that the calling thread is in.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_that`](Self::start_that).
+    pub fn ours_at<A: AsRef<OsStr>>(
+        address: Ipv4Addr,
+        arguments: impl IntoIterator<Item = A>,
+        cpus: &Cpus,
+    ) -> Result<Self, CaseError> {
         let program = std::env::current_exe().map_err(|e| CaseError::failed("looking for threadgauge", e))?;
         let mut command = Command::new(program);
         command
             .arg("serve")
             .args(arguments)
-            .args(["--listen", "127.0.0.1:0"]);
-        Self::start(command, cpus)
+            .args(["--listen", &format!("{address}:0")]);
+        Self::start_that(Listens::Ours(address), command, cpus)
     }
 
     /// Starts a server that says where it listens as ours do: see [`start_that`](Self::start_that).
@@ -154,7 +179,7 @@ impl Server {
         let started = command.spawn();
         pin(&cpus.clients)?;
         let child = started.map_err(|e| not_started(&command, &e))?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let address = SocketAddr::from((listens.address(), 0));
         let mut server = Self { child, said, address };
         let port = server.wait_for_port(listens)?;
         server.address.set_port(port);
@@ -192,7 +217,7 @@ impl Server {
         self.address.port()
     }
 
-    /// Where it listens, on the loopback address.
+    /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

@@ -18,7 +18,7 @@ use std::env;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -118,7 +118,7 @@ pub struct Link {
 
 impl Link {
     /// Where the server is reached, from the clients' end.
-    pub const SERVER: IpAddr = IpAddr::V4(SERVER);
+    pub const SERVER: Ipv4Addr = SERVER;
 
     /// Makes both ends and what is between them. Blocks for some ten milliseconds. What may be left of the links of
     /// processes that are no more is ended first.
@@ -162,6 +162,16 @@ impl Link {
     /// If that is not permitted.
     pub fn enter(&self) -> Result<(), LinkError> {
         self.clients.enter()
+    }
+
+    /// Moves the calling thread to the server's end: what it starts from now on is there, until it
+    /// [enters](Self::enter) the other.
+    ///
+    /// # Errors
+    ///
+    /// If that is not permitted.
+    pub fn enter_server(&self) -> Result<(), LinkError> {
+        self.server.enter()
     }
 
     /// To start `program` at the server's end, in the current folder: what is added are its arguments. Its process ids
@@ -324,7 +334,7 @@ fn refused(line: &[&str], output: &Output) -> LinkError {
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{IpAddr, TcpListener, TcpStream};
 
     use super::*;
 

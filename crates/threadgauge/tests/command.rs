@@ -228,7 +228,7 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         "{nothing}"
     );
     for (experiment, set, range) in [
-        ("multicast", "connections=0", "a number from 10 to 60000"),
+        ("multicast", "connections=0", "a number from 2 to 60000"),
         ("multicast", "connections=15", "a multiple of 10"),
         ("peers", "connections=70000", "a number from 10 to 10000"),
         ("chat", "messages=0", "a number from 1 to 100000"),

@@ -4,15 +4,17 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_load::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES};
 
+use super::condition::{Network, Window};
+use super::saturating::OneOfEach;
 use crate::servers::Design;
 use crate::servers::clients::WARM_UP;
-use crate::servers::groups::{GROUP, HALF, fills_groups};
+use crate::servers::groups::{GROUP, HALF, fills_groups_of};
 
 /// Wall time of a delivery: the span over all deliveries.
 pub(super) const TIME: Metric = metric("ns_per_delivery", "ns");
 /// CPU time of all threads of the server for a delivery.
 pub(super) const CPU: Metric = metric("server_cpu_ns_per_delivery", "ns");
-/// From sending until the last of the nine others has the message.
+/// From sending until the last of the others of a group has the message.
 pub(super) const DELAY: Metric = metric("delay_ns_p50", "ns");
 pub(super) const DELAY_P99: Metric = metric("delay_ns_p99", "ns");
 /// CPUs' worth of time of the server's threads that read, of those that only write, and of the clients.
@@ -39,10 +41,12 @@ pub(super) const USED: [Metric; 8] = [
 ];
 /// What each connection adds to the server's resident memory; the kernel's part of a socket is not in it.
 pub(super) const MEMORY: Metric = metric("server_bytes_per_connection", "B");
-/// What goes over the loopback interface for a delivery, headers and what was sent to the server included.
+/// What goes over the interface for a delivery, headers and what was sent to the server included.
 pub(super) const NETWORK: Metric = metric("network_bytes_per_delivery", "B");
 /// Operations that were pending on one connection at once.
 pub(super) const PENDING: Metric = metric("operations_pending", "count");
+/// Messages that each member had on their way.
+pub(super) const WINDOW: Metric = metric("window_messages", "count");
 
 words! {
     /// What the clients do.
@@ -64,9 +68,12 @@ point! {
         /// Of a pool: threads that read, and that write. 0: as the design has it.
         readers: u64 = 0..=256,
         writers: u64 = 0..=256,
-        connections: u64 = 10..=60_000,
+        connections: u64 = 2..=60_000,
+        /// Members of a group: a message is read once and written to all others.
+        group: u64 = 2..=100,
         /// Messages that each member has on their way.
-        outstanding: u64 = 1..=64,
+        outstanding: Window,
+        link: Network,
         payload_bytes: u64 = LEAST_PAYLOAD_BYTES as u64..=MOST_PAYLOAD_BYTES as u64,
         span_ms: u64 = 1..=60_000,
         /// The first of the case's CPUs are the server's, the others the clients'. Where none is left both have all.
@@ -81,10 +88,13 @@ pub(super) const CLAIMED: u64 = 1_000;
 pub(super) const LOADS: [u64; 5] = [CLAIMED, 2_500, 5_000, 7_500, 10_000];
 pub(super) const MOST: u64 = LOADS[4];
 /// Those that show a curve where no claim asks for all.
-const FEW_LOADS: [u64; 3] = [CLAIMED, LOADS[2], MOST];
+const FEW_LOADS: [u64; 2] = [CLAIMED, MOST];
 /// Beyond the source's: about what one process may have descriptors of where `ulimit -Hn` is 20,000; and more than a
 /// loopback address has ports.
 pub(super) const LIMITS: [u64; 2] = [19_000, 50_000];
+
+/// Members of a group where the source's example has three writes for a read.
+pub(super) const FOUR: u64 = 4;
 
 /// One reactor, on one CPU of two.
 pub(super) const REACTOR: Case = Case {
@@ -93,17 +103,22 @@ pub(super) const REACTOR: Case = Case {
     readers: 0,
     writers: 0,
     connections: CLAIMED,
-    outstanding: 1,
+    group: GROUP,
+    outstanding: Window::Saturating,
+    link: Network::Loopback,
     payload_bytes: 128,
     span_ms: 250,
     server_cpus: 1,
     cpus: 2,
 };
+/// The source's server before its optimisations.
+pub(super) const ORIGINAL: Case = REACTOR.design(Design::OneHandlerReactor);
 /// One that reads and one that writes.
 pub(super) const SPLIT: Case = REACTOR.design(Design::SplitReactor);
 
 /// The designs beside pools, as charts and tables name them.
-pub(super) const DESIGNS: [Design; 5] = [
+pub(super) const DESIGNS: [Design; 6] = [
+    Design::OneHandlerReactor,
     Design::Reactor,
     Design::SplitReactor,
     Design::ReactorPerCore,
@@ -182,13 +197,30 @@ impl Case {
 
     /// The same designs, one of which has its pipe to a client clogged.
     pub(super) const fn clogged(self) -> Self {
-        self.load(Load::Clogged).connections(GROUP)
+        self.load(Load::Clogged)
+            .connections(GROUP)
+            .outstanding(Window::Messages(1))
     }
 
-    /// The same with the server on one CPU, and the clients beside it on as many as before.
-    pub(super) const fn on_one(self) -> Self {
+    /// The source's server before its optimisations, with the same CPUs.
+    pub(super) const fn original(self) -> Self {
+        self.design(ORIGINAL.design)
+    }
+
+    /// The same with so many CPUs for the server, and the clients beside it on as many as before.
+    pub(super) const fn with_clients_kept(self, server_cpus: u64) -> Self {
         let clients = self.cpus.saturating_sub(self.server_cpus);
-        self.server_cpus(1).cpus(1 + clients)
+        self.server_cpus(server_cpus).cpus(server_cpus + clients)
+    }
+
+    /// The same, where each member waits until all have its message before it sends the next.
+    pub(super) const fn one_at_a_time(self) -> Self {
+        self.outstanding(Window::Messages(1))
+    }
+
+    /// The same on the source's network.
+    pub(super) fn on_its_network(self) -> Self {
+        self.link(Network::hundred_mbit())
     }
 
     /// The same with so many CPUs for the server and the last one for the clients, the server's too if it has all.
@@ -254,7 +286,10 @@ impl Case {
                 return wants(name, wanted);
             }
         }
-        fills_groups(params, case.connections)?;
+        fills_groups_of(case.group, params, case.connections)?;
+        if case.load == Load::Clogged && case.link != Network::Loopback {
+            return wants("link", "loopback, where load is clogged");
+        }
         if case.server_cpus > case.cpus {
             return wants("server_cpus", &format!("at most {}, as cpus", case.cpus));
         }
@@ -269,9 +304,27 @@ impl Case {
         let is_threads = self.design == Design::ThreadPerConnection;
         // Made and ended; and in each of the two spans every member speaks once at least.
         let of_connection_us = if is_threads { 300 } else { 85 };
+        let finding = match self.outstanding {
+            Window::Saturating => self.one_of_each().takes(),
+            Window::Messages(_) => Duration::ZERO,
+        };
+        let link = match self.link {
+            Network::Loopback => Duration::ZERO,
+            Network::Limited(_) => Duration::from_millis(150),
+        };
         Duration::from_millis(100 + self.span_ms)
             + WARM_UP
             + Duration::from_micros(self.connections * of_connection_us)
+            + finding
+            + link
+    }
+
+    /// What one message of each client comes to.
+    pub(super) const fn one_of_each(self) -> OneOfEach {
+        OneOfEach {
+            deliveries: self.connections * (self.group - 1),
+            payload_bytes: self.payload_bytes,
+        }
     }
 
     fn planned(self) -> PlannedCase {
@@ -291,45 +344,108 @@ pub(super) fn places(cpus: u64) -> Vec<u64> {
 
 /// Every design, and every ratio of a pool that fits, with so many CPUs for the server.
 pub(super) fn all_designs(base: Case) -> Vec<Case> {
-    let [first, second, rest @ ..] = DESIGNS.map(|design| base.design(design));
+    let [original, joined, split, rest @ ..] = DESIGNS.map(|design| base.design(design));
     let pools = ratios(base.server_cpus).into_iter().map(|ratio| base.pool(ratio));
-    [first, second].into_iter().chain(pools).chain(rest).collect()
+    [original, joined, split]
+        .into_iter()
+        .chain(pools)
+        .chain(rest)
+        .collect()
+}
+
+/// The CPUs that the source's servers had.
+pub(super) const SOURCES_CPUS: [u64; 3] = [1, 2, 4];
+/// Those of the largest.
+const SOURCES_MOST: u64 = SOURCES_CPUS[2];
+
+/// `base` with so many CPUs for the server, as claims about the source's servers are judged. Where the largest leaves
+/// CPUs to the clients, they have the same in all; elsewhere those that this server leaves them.
+pub(super) const fn as_the_source(base: Case, server_cpus: u64) -> Case {
+    match base.cpus > SOURCES_MOST {
+        true => base.server_cpus(SOURCES_MOST).with_clients_kept(server_cpus),
+        false => base.server_cpus(server_cpus),
+    }
+}
+
+/// The source's six environments: one, two and four CPUs for the server, before its optimisations and with the pool.
+/// None where the largest leaves no CPU to the clients.
+pub(super) fn environments(base: Case) -> Vec<Case> {
+    if base.cpus <= SOURCES_MOST {
+        return Vec::new();
+    }
+    let with = SOURCES_CPUS.map(|server_cpus| as_the_source(base, server_cpus));
+    with.map(|case| [case.original(), case.sized_pool()]).concat()
+}
+
+/// What claims over all loads need: the source's server before and its pool on each number of CPUs that leaves one to
+/// the clients, or on the one that there is; and on two CPUs split reactors.
+fn of_claims(base: Case) -> Vec<Case> {
+    let fits = |&server_cpus: &u64| server_cpus == 1 || server_cpus < base.cpus;
+    let mut cases = Vec::new();
+    for server_cpus in SOURCES_CPUS.into_iter().filter(fits) {
+        for load in LOADS {
+            let case = as_the_source(base, server_cpus).connections(load);
+            cases.extend([case.original(), case.sized_pool()]);
+            if server_cpus == 2 {
+                cases.push(case.design(SPLIT.design));
+            }
+        }
+    }
+    cases
+}
+
+/// What stands beside the cells of claims: one message at a time, the source's example of three writes for a read, and
+/// its network.
+pub(super) fn variations(base: Case) -> Vec<Case> {
+    let compared = |case: Case| [case.original(), case, case.sized_pool()];
+    let mut cases = Vec::new();
+    cases.extend(compared(base.one_at_a_time()));
+    let most = base.one_at_a_time().connections(MOST);
+    cases.extend([most.original(), most.sized_pool()]);
+    cases.extend(compared(base.group(FOUR)));
+    cases.extend(compared(base.on_its_network()));
+    cases
 }
 
 pub(super) fn plan(site: &Site) -> Plan {
     let cpus = (site.cpus.len() as u64).max(1);
-    let base = REACTOR.cpus(cpus).span_ms(site.profile.pick(130, 250, 1000));
+    let base = REACTOR.cpus(cpus).span_ms(site.profile.pick(110, 130, 1000));
     let with = |server_cpus| base.server_cpus(server_cpus);
-    let four = with(4).pool((1, 3));
     let mut cases = match site.profile {
         Profile::Quick => vec![base],
         Profile::Standard => standard(base),
-        Profile::Paper => places(cpus)
-            .into_iter()
-            .flat_map(|server_cpus| LOADS.map(|load| all_designs(with(server_cpus).connections(load))))
-            .flatten()
-            .chain(all_designs(base.connections(HALF)))
-            .collect(),
+        Profile::Paper => {
+            let on = |server_cpus| LOADS.map(|load| all_designs(with(server_cpus).connections(load)));
+            let mut cases: Vec<Case> = places(cpus).into_iter().flat_map(on).flatten().collect();
+            cases.extend(all_designs(base.connections(HALF)));
+            cases.extend(of_claims(base));
+            cases
+        }
     };
     if cpus > 1 {
         cases.extend([cpus, 1].map(|server_cpus| base.with_clients_on_last(server_cpus)));
     }
-    if cpus > 4 {
-        cases.extend([with(4), with(4).design(Design::SplitReactor), four]);
+    if cpus > SOURCES_MOST {
+        let four = with(SOURCES_MOST);
+        cases.extend([four.design(SPLIT.design), four.sized_pool().group(FOUR)]);
     }
-    if cpus > 4 && site.profile != Profile::Quick {
-        cases.push(with(4).on_one());
+    if site.profile != Profile::Quick {
+        cases.extend(variations(base));
     }
     // Cases for which this machine has too few descriptors are skipped when they run.
-    let at_the_limit: &[Design] = site.profile.pick(&[], &DESIGNS[..1], &AT_THE_LIMIT);
-    for &load in &LIMITS {
-        cases.extend(
-            at_the_limit
-                .iter()
-                .map(|&design| base.design(design).connections(load)),
-        );
+    let at_the_limit: (&[Design], &[u64]) = match site.profile {
+        Profile::Quick => (&[], &[]),
+        Profile::Standard if cpus > SOURCES_MOST => (&[], &[]),
+        Profile::Standard => (&AT_THE_LIMIT[..1], &LIMITS[..1]),
+        Profile::Paper => (&AT_THE_LIMIT, &LIMITS),
+    };
+    for &load in at_the_limit.1 {
+        let designs = at_the_limit.0.iter();
+        cases.extend(designs.map(|&design| base.design(design).connections(load)));
     }
-    let clogged = site.profile.pick(&DESIGNS[..2], &DESIGNS, &DESIGNS);
+    let clogged = site
+        .profile
+        .pick(&[ORIGINAL.design, SPLIT.design][..], &DESIGNS, &DESIGNS);
     cases.extend(clogged.iter().map(|&design| base.design(design).clogged()));
     let has_every_ratio = |case: &Case| site.profile == Profile::Paper && case.connections == CLAIMED;
     let is_of_few = |case: &Case| few_ratios(case.server_cpus).contains(&(case.readers, case.writers));
@@ -347,27 +463,23 @@ pub(super) fn plan(site: &Site) -> Plan {
     }
 }
 
-/// Each design with 1,000 connections, on one CPU and on all, and on one with half of them; what claims over all loads
-/// need; curves of one reactor and the source's pool on all CPUs; and with the most connections some more.
+/// Each design with 1,000 connections on one CPU, and with half of them; what claims over all loads need; curves
+/// of one reactor, the source's and its pool on all CPUs. Where the largest of the source's servers leaves CPUs
+/// to the clients, its six environments take what time there is; elsewhere each design is on all CPUs, too, and
+/// some with the most connections.
 fn standard(base: Case) -> Vec<Case> {
     let on_all = base.server_cpus(base.cpus);
-    let mut cases = [base, on_all, base.connections(HALF)].map(all_designs).concat();
-    for load in LOADS {
-        cases.extend([base, base.sized_pool()].map(|case| case.connections(load)));
-    }
+    let mut cases = [base, base.connections(HALF)].map(all_designs).concat();
+    cases.extend(of_claims(base));
     for load in FEW_LOADS {
-        cases.extend([on_all, on_all.sized_pool()].map(|case| case.connections(load)));
+        cases.push(base.connections(load));
+        let on_all = on_all.connections(load);
+        cases.extend([on_all.original(), on_all, on_all.sized_pool()]);
     }
-    let many = [Design::SplitReactor, Design::ReactorPerCore, Design::Proactor];
-    cases.extend(many.map(|design| base.design(design).connections(MOST)));
-    for server_cpus in [2, 4].into_iter().filter(|&some| some < base.cpus) {
-        let with = base.server_cpus(server_cpus);
-        for load in LOADS {
-            cases.extend([with, with.sized_pool()].map(|case| case.connections(load)));
-        }
-    }
-    if base.cpus > 2 {
-        cases.extend(LOADS.map(|load| base.server_cpus(2).design(SPLIT.design).connections(load)));
+    if base.cpus <= SOURCES_MOST {
+        cases.extend(all_designs(on_all));
+        let many = [Design::SplitReactor, Design::ReactorPerCore, Design::Proactor];
+        cases.extend(many.map(|design| base.design(design).connections(MOST)));
     }
     cases
 }

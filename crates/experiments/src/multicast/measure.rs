@@ -5,14 +5,17 @@ use std::fs;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
+use threadgauge_load::Link;
 use threadgauge_load::codec::Nats;
 use threadgauge_machine::{Activity, CpuList, CpuTimes, ThreadActivity, parse_proc_stat};
 
 use super::case::{
     CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, LEAST_CPU, Load, MEMORY, MOST_CPU, NETWORK, READING,
-    READING_WANTS, TIME, USED, WRITING, WRITING_WANTS,
+    READING_WANTS, TIME, USED, WINDOW, WRITING, WRITING_WANTS,
 };
 use super::clogged;
+use super::condition::{Network, Window};
+use super::saturating::TRY;
 use crate::servers::clients::{Addresses, WARM_UP, has_room};
 use crate::servers::cpu_since;
 use crate::servers::groups::{Demand, Drivers, GroupClients};
@@ -34,23 +37,32 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
 }
 
 fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
-    has_room(case.connections, Addresses::Many)?;
-    let server = Server::ours(case.arguments(), cpus)?;
+    let (server, link) = start(case, cpus)?;
     let empty = server.activity()?;
     let clients = GroupClients {
         server: server.address(),
         codec: &Nats::ALIKE,
+        group: case.group,
         connections: case.connections,
         payload_bytes: case.payload_bytes,
     };
     let drivers = Drivers::connect(clients, cpus)?;
-    let demand = Demand::Outstanding(case.outstanding);
-    drivers.talk(demand, WARM_UP)?;
+    drivers.talk(Demand::Outstanding(1), WARM_UP)?;
+    let window = match case.outstanding {
+        Window::Messages(window) => window,
+        Window::Saturating => case.one_of_each().saturating(|window| {
+            let tried = drivers.talk(Demand::Outstanding(window), TRY)?;
+            Ok(tried.deliveries as f64 / tried.elapsed.as_secs_f64())
+        })?,
+    };
+    worker.record(WINDOW, window as f64);
+    let demand = Demand::Outstanding(window);
     let before = (server.activity()?, cpu_times()?);
     let talked = drivers.talk(demand, Duration::from_millis(case.span_ms))?;
     let after = (cpu_times()?, server.activity()?);
     drop(drivers);
     server.end()?;
+    drop(link);
 
     let span_ns = talked.elapsed.as_nanos() as f64;
     let deliveries = talked.deliveries as f64;
@@ -69,7 +81,12 @@ fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
     let grown_kib = after.rss_kib.saturating_sub(empty.rss_kib);
     worker.record(MEMORY, grown_kib as f64 * 1024.0 / case.connections as f64);
     if let (Some(then), Some(now)) = (before.network, after.network) {
-        let bytes = now.sent_bytes.saturating_sub(then.sent_bytes);
+        let sent = now.sent_bytes.saturating_sub(then.sent_bytes);
+        let bytes = match case.link {
+            // Each byte is received there, too.
+            Network::Loopback => sent,
+            Network::Limited(_) => sent + now.received_bytes.saturating_sub(then.received_bytes),
+        };
         worker.record(NETWORK, bytes as f64 / deliveries);
     }
     let used = Used::between(&before, &after);
@@ -101,6 +118,22 @@ fn talk(case: Case, cpus: &Cpus, worker: &mut Worker) -> Result<(), CaseError> {
         worker.record(metric, share);
     }
     Ok(())
+}
+
+/// A server that listens, and what is between it and this thread.
+fn start(case: Case, cpus: &Cpus) -> Result<(Server, Option<Link>), CaseError> {
+    let Network::Limited(rate) = case.link else {
+        has_room(case.connections, Addresses::Many)?;
+        return Ok((Server::ours(case.arguments(), cpus)?, None));
+    };
+    has_room(case.connections, Addresses::One)?;
+    let lacks = |error| CaseError::Skipped(Lack::new(Need::System, format!("{error}")));
+    let link = Link::new(rate).map_err(lacks)?;
+    link.enter_server().map_err(lacks)?;
+    let server = Server::ours_at(Link::SERVER, case.arguments(), cpus)?;
+    // This process has one case: its threads are there from now on.
+    link.enter().map_err(lacks)?;
+    Ok((server, Some(link)))
 }
 
 fn cpu_times() -> Result<Vec<CpuTimes>, CaseError> {

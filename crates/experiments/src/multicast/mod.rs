@@ -2,12 +2,20 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 //!
-//! `case` has the grid, `measure` takes a sample, `clogged` counts pending operations, `read` reads the answer.
+//! `case` has the grid with the `condition`s of the source, `measure` takes a sample at a `saturating` window,
+//! `clogged` counts pending operations, `read` reads the answer, with the source's `environments`, and from `stored`
+//! runs, too.
 
 mod case;
 mod clogged;
+mod condition;
+mod environments;
 mod measure;
 mod read;
+mod saturating;
+mod statistics;
+mod stored;
+mod variations;
 
 use threadgauge_lab::prelude::*;
 
@@ -24,11 +32,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     how: "`threadgauge serve groups` runs on the first `server_cpus` of the case's CPUs; the clients are threads of the worker, one \
           on each of the others. Where none is left, both run on all, the clients in half as many threads. In \
           load=talk-from-last-cpu the clients have the last CPU alone, which may be the server's too. Clients form groups \
-          of ten, and each sends all the time: a message goes to the nine others, and the next follows when all have it. Every \
-          delivery is checked: its sender, its number, every byte; a lost one fails the sample. After 100 ms of warm-up, \
+          of ten (`group`), and each sends all the time: a message goes to all others of its group. With \
+          outstanding=saturating each sample finds how many messages of each client saturate the server: twice as many \
+          until that brings less than 5 % more deliveries a second, or 32 MiB would be on their way. Claims are judged \
+          there. With a number, so many are on their way, and the next follows when all have the oldest. Every delivery \
+          is checked: its sender, its number, every byte; a lost one fails the sample. After 100 ms of warm-up, \
           `span_ms` of talking are counted: messages forwarded are deliveries. The server's CPU time is that of all its \
           threads; by thread it is split into those that read (or do both) and those that only write. The delay goes from \
-          sending until the last of the nine has the message. In load=clogged one client takes nothing until the \
+          sending until the last of the others has the message. `link` is the loopback interface, or a link of such a rate \
+          between two network namespaces, which takes root. In load=clogged one client takes nothing until the \
           server's own count says that something waits for it, and then says something itself: if that reaches \
           another client, a read and a write were pending on one connection at once. Beyond the source's \
           loads there are 19,000 and 50,000 connections, from several loopback addresses, where descriptors suffice.",
@@ -40,8 +52,14 @@ pub const EXPERIMENT: Experiment = Experiment {
          takes from the clients what it gains. So claims about two or four CPUs of a server are decided only where the \
          clients have others, and one reactor on all CPUs is compared with one on a single CPU where the clients have the last CPU \
          in both (load=talk-from-last-cpu).",
-        "Every member waits for its message before it sends the next. Server and clients take turns, and either may be what is \
-         waited for: the table of who used the CPUs says which (samples are tagged clients-were-busiest).",
+        "Server or clients may be what is waited for, also where the server is saturated: the table of who used the CPUs says \
+         which (samples are tagged clients-were-busiest).",
+        "The source's server before its optimisations (JAWS-B) is one-handler-reactor: a handle has one handler, so a \
+         connection waits to be read or to be written. The source does not say what becomes of a message for a client that \
+         waits to be read. Here it takes the place of the read, and the client is read again when nothing waits for it: \
+         that reading is ours. It costs two changes of what is waited for. One reactor that waits for both stands beside it.",
+        "More than saturates the server waits in queues and lengthens the delay. The source's clients sent all the time, and \
+         it does not say how much was on its way. One message at a time is a curve beside.",
         "The source counts reactors nowhere. Its rule (one that reads for three that write, as many as CPUs) gives one of each on \
          one and two CPUs, which is split-reactor under another name, and 1:3 on four.",
         "With many connections a turn of the server finds more to do: what it sends to one client then goes out in one call.",
@@ -51,8 +69,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 002 drove JAWS, a framework for servers, from five machines over a network of 100 Mbit/s: with one reactor, and \
              with a pool, on one, two and four CPUs, at 1,000 to 10,000 connections. Its figures 7 (throughput) and 8 (delay) have \
              no numbers in the text, which says about 1, 2 and 4 times; its white-box result is empty. Its machine with four CPUs \
-             had eight times the memory of the others. Ours is one machine over loopback, without a limit on the network.",
-    calls: &[],
+             had eight times the memory of the others. Ours is one machine over loopback; a link of 100 Mbit/s is a variation. \
+             On five CPUs or more the six environments (JAWS-B and JAWS-O, the server on one, two and four CPUs) are in one run, \
+             in which the clients have the same CPUs. Groups of ten are the source's test, nine writes for a read; groups of \
+             four are its example of three.",
+    calls: &[
+        "threadgauge run multicast --only load=talk --set outstanding=1,4,16",
+        "threadgauge run multicast --only load=talk --set link=100mbit",
+        "threadgauge run multicast --only load=talk --set group=4,20 --set connections=1000",
+    ],
     plan: case::plan,
     run: measure::run,
     read: read::read,
@@ -62,7 +87,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 mod tests {
     use threadgauge_lab::testing;
 
-    use super::case::{Case, REACTOR, SPLIT, ratios, sized};
+    use super::case::{Case, FOUR, ORIGINAL, REACTOR, SPLIT, environments, ratios, sized};
+    use super::condition::Window;
     use super::*;
 
     #[test]
@@ -95,14 +121,14 @@ mod tests {
         let pools = |profile| {
             let plan = case::plan(&testing::site(profile, 8)).cases.into_iter();
             let cases = plan.map(|planned| Case::read(&planned.params).unwrap());
-            let of_all = cases.filter(|case| case.readers > 0 && case.server_cpus == 8);
+            let of_all = cases.filter(|case| case.readers > 0 && case.server_cpus == 8 && case.cpus == 8);
             let of = of_all.map(|case| (case.connections, (case.readers, case.writers)));
             of.collect::<Vec<_>>()
         };
         let at = |profile, load| pools(profile).into_iter().filter(|of| of.0 == load).count();
         assert_eq!(at(Profile::Paper, case::CLAIMED), ratios(8).len());
         assert_eq!(at(Profile::Paper, case::MOST), 5);
-        assert_eq!(at(Profile::Standard, case::CLAIMED), 5);
+        assert_eq!(at(Profile::Standard, case::CLAIMED), 1);
     }
 
     #[test]
@@ -120,6 +146,18 @@ mod tests {
             (
                 REACTOR.connections(1_001),
                 "connections is 1001; it must be a multiple of 10",
+            ),
+            (
+                REACTOR.group(FOUR).connections(1_002),
+                "connections is 1002; it must be a multiple of 4",
+            ),
+            (
+                REACTOR.outstanding(Window::Messages(0)),
+                "outstanding is 0; it must be a number from 1 to 64, or the word saturating",
+            ),
+            (
+                REACTOR.clogged().on_its_network(),
+                "link is 100mbit; it must be loopback, where load is clogged",
             ),
             (
                 REACTOR.server_cpus(3),
@@ -151,17 +189,62 @@ mod tests {
         let expected = [
             REACTOR,
             REACTOR.with_clients_on_last(2),
-            REACTOR.clogged(),
+            ORIGINAL.clogged(),
             SPLIT.clogged(),
         ];
         assert_eq!(quick, expected);
         let standard = cases(Profile::Standard, 2);
         for load in case::LOADS {
-            for case in [REACTOR, REACTOR.pool((1, 1))] {
+            for case in [ORIGINAL, REACTOR.pool((1, 1))] {
                 assert!(standard.contains(&case.connections(load)), "{load}");
             }
         }
         let paper = cases(Profile::Paper, 2);
         assert!(standard.iter().all(|case| paper.contains(case)));
+    }
+
+    #[test]
+    fn beside_the_claims_are_one_message_groups_of_four_and_the_sources_network() {
+        for profile in [Profile::Standard, Profile::Paper] {
+            let plan = case::plan(&testing::site(profile, 2)).cases.into_iter();
+            let planned: Vec<Params> = plan.map(|case| case.params).collect();
+            for case in [ORIGINAL, REACTOR, REACTOR.pool((1, 1))] {
+                for varied in [case.one_at_a_time(), case.group(FOUR), case.on_its_network()] {
+                    let pattern = varied.any(&["span_ms"]);
+                    assert!(planned.iter().any(|of| of.matches(&pattern)), "{pattern}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_six_environments_are_one_run_where_four_cpus_leave_one_to_the_clients() {
+        let of = |case: Case| (case.design.name(), case.server_cpus, case.cpus - case.server_cpus);
+        let expected = |clients| {
+            [1, 2, 4]
+                .map(|cpus| ["one-handler-reactor", "reactor-pool"].map(|design| (design, cpus, clients)))
+        };
+        for (cpus, clients) in [(5, 1), (16, 12)] {
+            let six = environments(REACTOR.cpus(cpus));
+            let pools = six.iter().filter(|case| case.readers > 0);
+            let pools: Vec<_> = pools.map(|case| (case.readers, case.writers)).collect();
+            assert_eq!(pools, [(1, 1), (1, 1), (1, 3)]);
+            let six: Vec<_> = six.into_iter().map(of).collect();
+            assert_eq!(six, expected(clients).concat());
+            for profile in [Profile::Standard, Profile::Paper] {
+                let plan = case::plan(&testing::site(profile, cpus as usize))
+                    .cases
+                    .into_iter();
+                let planned: Vec<Params> = plan.map(|case| case.params).collect();
+                for load in case::LOADS {
+                    for case in environments(REACTOR.cpus(cpus).connections(load)) {
+                        let pattern = case.any(&["span_ms"]);
+                        let found = planned.iter().filter(|of| of.matches(&pattern)).count();
+                        assert_eq!(found, 1, "{pattern}");
+                    }
+                }
+            }
+        }
+        assert!(environments(REACTOR.cpus(4)).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! What `multicast` reads off its samples: the claims of source 002, its figures with ours beside them, and the white
 //! box.
 
+use threadgauge_lab::point::Parameter as _;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::dated;
 use threadgauge_results::{Figure, Table, claim, units};
@@ -9,63 +10,96 @@ use crate::servers::clients::halved;
 use crate::servers::groups::HALF;
 
 use super::case::{
-    AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, LEAST_CPU, LIMITS,
-    LOADS, MEMORY, MOST, MOST_CPU, NETWORK, PENDING, REACTOR, READING, READING_WANTS, SPLIT, TIME, USED,
-    WRITING, WRITING_WANTS, all_designs, places,
+    AT_THE_LIMIT, CLAIMED, CLIENT_WANTS, CLIENTS, CPU, Case, DELAY, DELAY_P99, DESIGNS, FOUR, LEAST_CPU,
+    LIMITS, LOADS, MEMORY, MOST, MOST_CPU, ORIGINAL, PENDING, REACTOR, READING, READING_WANTS, SOURCES_CPUS,
+    SPLIT, TIME, USED, WINDOW, WRITING, WRITING_WANTS, all_designs, as_the_source, places,
 };
+use super::condition::Window;
+use super::environments::Environments;
+use super::statistics::{MS, THOUSAND, gain, mbits, per_cpu, rate};
+use super::stored;
+use super::variations::Variations;
 
-const NS: f64 = 1e9;
 /// Clients that use more of their CPU than this may be what is waited for.
 const FULL: f64 = 0.9;
-const THOUSAND: f64 = 1e-3;
-const MS: f64 = 1e-6;
 
 pub(super) fn read(view: &View<'_>) -> Answer {
-    let seen = Seen::of(view);
+    let cases = stored::completed(view);
+    let all = View {
+        cases: &cases,
+        ..*view
+    };
+    let seen = Seen::of(&all);
     Answer {
         answer: seen.answer(),
-        claims: seen.claims(),
+        // Of what this run has under the names of today: cells of another condition decide nothing.
+        claims: Seen::of(view).claims(),
         facts: seen.facts(),
-        comparisons: seen.comparisons(),
-        rankings: seen.rankings(),
+        comparisons: stored::pairs(view, seen.comparisons()),
+        rankings: stored::rankings(view, seen.rankings()),
         figures: seen.charts(),
         tables: seen.tables(),
         ..Answer::default()
     }
 }
 
-/// Deliveries a second.
-fn rate(case: Case) -> Statistic {
-    Statistic::function([case.of(TIME)], |v| NS / v[0])
-}
-
-/// Deliveries for a second of the server's CPU time.
-fn per_cpu(case: Case) -> Statistic {
-    Statistic::function([case.of(CPU)], |v| NS / v[0])
-}
-
-/// How many times as many deliveries a second `case` makes as `base`: by time of one, so the other way round.
-fn gain(case: Case, base: Case) -> Statistic {
-    base.of(TIME).over(case.of(TIME))
+/// Who runs where.
+fn placed(case: Case) -> String {
+    let (server_cpus, all) = (case.server_cpus, case.cpus);
+    let cpus = |n: u64| {
+        if n == 1 {
+            "one CPU".to_owned()
+        } else {
+            format!("{n} CPUs")
+        }
+    };
+    match all.saturating_sub(server_cpus) {
+        0 => format!("the server and its clients together on {}", cpus(all)),
+        others => format!(
+            "the server on {} and its clients on {}",
+            cpus(server_cpus),
+            cpus(others).replace("one CPU", "another")
+        ),
+    }
 }
 
 /// A run, and on how many CPUs it planned its cases.
 struct Seen<'v> {
     view: &'v View<'v>,
     cpus: u64,
+    /// What clients have on its way in most cells: runs from before have one message.
+    window: Window,
 }
 
 impl<'v> Seen<'v> {
     fn of(view: &'v View<'v>) -> Self {
+        let saturates = REACTOR.outstanding.value();
+        let has_it = |params: &Params| params.get("outstanding") == Some(&saturates);
+        let window = match view.planned(Params::new()).any(has_it) {
+            true => Window::Saturating,
+            false => Window::Messages(1),
+        };
         Self {
             view,
             cpus: view.all_cpus().unwrap_or(1),
+            window,
         }
     }
 
     /// One reactor on so many CPUs of the server.
     fn reactor(&self, server_cpus: u64) -> Case {
-        REACTOR.cpus(self.cpus).server_cpus(server_cpus)
+        let base = REACTOR.cpus(self.cpus).server_cpus(server_cpus);
+        base.outstanding(self.window)
+    }
+
+    /// As claims are judged: the source's clients send all the time.
+    fn claimed(&self, server_cpus: u64) -> Case {
+        self.reactor(server_cpus).outstanding(Window::Saturating)
+    }
+
+    /// The source's server before its optimisations, as claims about it are judged.
+    fn original(&self, server_cpus: u64) -> Case {
+        as_the_source(self.claimed(1), server_cpus).original()
     }
 
     /// The planned case.
@@ -73,35 +107,23 @@ impl<'v> Seen<'v> {
         self.view.planned(case.any(&["span_ms"])).next()
     }
 
-    /// Who runs where.
+    /// Who runs where, with so many CPUs for the server.
     fn placed(&self, server_cpus: u64) -> String {
-        let cpus = |n: u64| {
-            if n == 1 {
-                "one CPU".to_owned()
-            } else {
-                format!("{n} CPUs")
-            }
-        };
-        match self.cpus - server_cpus {
-            0 => format!("the server and its clients together on {}", cpus(self.cpus)),
-            others => format!(
-                "the server on {} and its clients on {}",
-                cpus(server_cpus),
-                cpus(others).replace("one CPU", "another")
-            ),
-        }
+        placed(self.reactor(server_cpus))
     }
 
     // Claims.
 
     fn claims(&self) -> Vec<Claim> {
-        let [one, two, four] = [1, 2, 4].map(|server_cpus| self.reactor(server_cpus));
+        let [one, two, four] = SOURCES_CPUS.map(|server_cpus| self.original(server_cpus));
         let split = |case: Case| case.design(SPLIT.design);
         // Not estimated as a ratio: the least may be nothing.
         let uneven = Statistic::function([LEAST_CPU, MOST_CPU].map(|metric| split(four).of(metric)), |v| {
             v[0] / v[1]
         });
-        let pool = four.sized_pool();
+        // The source's example has three writes for a read.
+        let pool = four.sized_pool().group(FOUR);
+        let on_one = four.with_clients_kept(1);
         vec![
             (
                 "single-thread-gains-nothing-from-cpus",
@@ -134,22 +156,22 @@ impl<'v> Seen<'v> {
             ),
             (
                 "unoptimised-server-does-not-scale",
-                self.apart(4, gain(four, four.on_one()), || gain(four, four.on_one()).into()),
+                self.apart(4, gain(four, on_one), || gain(four, on_one).into()),
             ),
         ]
     }
 
     /// What one reactor gains from all CPUs, its clients on the last one in both cells.
     fn gain_from_cpus(&self) -> Statistic {
-        let [all, one] = [self.cpus, 1].map(|server_cpus| self.reactor(1).with_clients_on_last(server_cpus));
-        gain(all, one)
+        let on = |server_cpus| self.claimed(1).with_clients_on_last(server_cpus);
+        gain(on(self.cpus), on(1))
     }
 
     /// The same as a test. Where the one CPU of the clients is full, the rate is theirs and no gain can show.
     fn more_cpus(&self) -> Test {
         let clients = self
             .view
-            .estimate(&self.reactor(1).with_clients_on_last(1).of(CLIENTS));
+            .estimate(&self.claimed(1).with_clients_on_last(1).of(CLIENTS));
         let Some(clients) = clients.filter(|clients| clients.value > FULL) else {
             return self.gain_from_cpus().into();
         };
@@ -182,7 +204,7 @@ impl<'v> Seen<'v> {
         }
     }
 
-    /// The rate of another design over that of one reactor, at each of the source's loads.
+    /// The rate of another design over that of the source's server, at each of the source's loads.
     fn over_loads(&self, quote: Quote, base: Case, design: impl Fn(Case) -> Case) -> Test {
         let of = |load: u64| {
             let base = base.connections(load);
@@ -208,9 +230,9 @@ impl<'v> Seen<'v> {
         })
     }
 
-    /// How many operations one reactor had pending on a connection; more where two reactors had fewer than two.
+    /// How many operations the source's server had pending on a connection; more where two reactors had fewer than two.
     fn pending(&self) -> Test {
-        let cases = [self.reactor(1), self.reactor(1).design(SPLIT.design)];
+        let cases = [ORIGINAL, SPLIT].map(|case| case.cpus(self.cpus));
         let both = cases.map(|case| case.clogged().of(PENDING));
         let shown = |of: &Statistic| Some(units::with_unit(self.view.value(of)?, None, "count"));
         let counts = match both.each_ref().map(shown) {
@@ -221,6 +243,10 @@ impl<'v> Seen<'v> {
         each(Quote::Largest, [(counts, of_one)])
     }
 
+    fn variations(&self) -> Variations<'v> {
+        Variations::of(self.view, self.claimed(1))
+    }
+
     // What is said.
 
     fn answer(&self) -> String {
@@ -229,9 +255,13 @@ impl<'v> Seen<'v> {
             return "The cells that would answer this have no figures in this run.".to_owned();
         };
         let mut says = format!(
-            "With {}, one reactor forwards {} messages a second to groups of ten, {CLAIMED} connections",
+            "With {}, one reactor forwards {} messages a second to groups of ten, {CLAIMED} connections{}",
             self.placed(1),
             forwards.plain("thousand"),
+            match self.window {
+                Window::Saturating => " that send all the time",
+                Window::Messages(_) => "",
+            }
         );
         if let Some(each) = self.view.estimate(&per_cpu(base).times(THOUSAND)) {
             says += &format!(", {} a second of its CPU time", each.plain("thousand"));
@@ -278,6 +308,15 @@ impl<'v> Seen<'v> {
                     ),
                 ));
             }
+            facts.push(fact(
+                gain(base.original(), base),
+                "ratio",
+                format!(
+                    "{} forwards {{}} times as much as one reactor that waits to read and to write at once ({on}, {CLAIMED} \
+                     connections).",
+                    ORIGINAL.design.name()
+                ),
+            ));
         }
         if self.cpus > 1 {
             facts.push(fact(
@@ -290,6 +329,7 @@ impl<'v> Seen<'v> {
                 ),
             ));
         }
+        facts.extend(self.variations().facts(&self.placed(1)));
         facts.extend(self.at_the_limit());
         for design in DESIGNS {
             let case = self.reactor(1).design(design).clogged();
@@ -397,14 +437,24 @@ impl<'v> Seen<'v> {
             charts.push(self.by_load(
                 &of("delay"),
                 &format!("Delay (the source's figure 8): {on}"),
-                "until the last of nine has it, 99th percentile, ms",
+                "until the last of the others has it, 99th percentile, ms",
                 server_cpus,
                 |case| case.of(DELAY_P99).times(MS),
             ));
+            if self.window == Window::Saturating {
+                charts.push(self.by_load(
+                    &of("one-at-a-time"),
+                    &format!("Throughput where each waits until all have its message: {on}"),
+                    "thousand messages forwarded a second",
+                    server_cpus,
+                    |case| rate(case.one_at_a_time()).times(THOUSAND),
+                ));
+            }
             charts.push(self.white_box(&of("white-box"), server_cpus));
             charts.push(self.by_cpu(&of("cpus"), server_cpus));
         }
         charts.insert(0, self.gains());
+        charts.extend(Environments::of(self.view, self.reactor(1)).charts());
         charts.into_iter().filter_map(Chart::drawn).collect()
     }
 
@@ -443,15 +493,15 @@ impl<'v> Seen<'v> {
         let published = published.map(|(cpus, id)| (cpus, claim(id).and_then(|c| c.published_statistic_low)));
         let ours = |load: u64| {
             [1, 2, 4].into_iter().filter_map(move |server_cpus| {
-                let base = self.reactor(server_cpus).connections(load);
+                let base = self.original(server_cpus).connections(load);
                 // On the clients' own CPUs it would be another measurement.
                 (server_cpus < self.cpus).then(|| (server_cpus, gain(base.sized_pool(), base)))
             })
         };
-        let chart = Chart::new(self.view, "gain", "What a pool of reactors gains over one")
+        let chart = Chart::new(self.view, "gain", "What a pool of reactors gains over the source's server before")
             .note("Where the clients have CPUs of their own. The source states about 1, 2 and 4 times for all its loads.")
             .x(Scale::Log, "CPUs of the server")
-            .y(Scale::Log, "rate of the pool over that of one reactor");
+            .y(Scale::Log, "rate of the pool over that of the server before");
         let chart = LOADS.into_iter().fold(chart, |chart, load| {
             chart.line(format!("pool, {load} connections"), ours(load))
         });
@@ -521,7 +571,9 @@ impl<'v> Seen<'v> {
 
     fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.by_design()];
+        tables.extend(Environments::of(self.view, self.reactor(1)).table());
         tables.extend(self.source_gains());
+        tables.extend(self.variations().table(&self.placed(1)));
         tables.extend(self.halved());
         tables
     }
@@ -554,6 +606,7 @@ impl<'v> Seen<'v> {
                 "design",
                 "connections",
                 "CPUs",
+                "messages on their way, each client",
                 "thousand messages a second",
                 "thousand a server CPU second",
                 "delay, median",
@@ -575,11 +628,14 @@ impl<'v> Seen<'v> {
             let estimate = view.estimate(&of);
             estimate.map_or_else(String::new, |estimate| estimate.plain(unit))
         };
-        let mbits = Statistic::function([case.of(NETWORK), case.of(TIME)], |v| 8e3 * v[0] / v[1]);
         vec![
             case.label(),
             case.connections.to_string(),
             self.placed(case.server_cpus),
+            match case.outstanding {
+                Window::Saturating => shown(case.of(WINDOW), "count"),
+                Window::Messages(window) => window.to_string(),
+            },
             view.shown(&rate(case).times(THOUSAND), ""),
             view.shown(&per_cpu(case).times(THOUSAND), ""),
             shown(case.of(DELAY), "ns"),
@@ -589,7 +645,7 @@ impl<'v> Seen<'v> {
             shown(case.of(CLIENTS), ""),
             self.busiest(case),
             shown(case.of(MEMORY), "B"),
-            shown(mbits, "count"),
+            shown(mbits(case), "count"),
         ]
     }
 
@@ -616,17 +672,17 @@ impl<'v> Seen<'v> {
     /// What the source states of its figure 7 beside what was found here; none where nothing was.
     fn source_gains(&self) -> Option<Table> {
         let stated = [
-            ("pool-equal-on-one-cpu", 1, "pool over one reactor"),
+            ("pool-equal-on-one-cpu", 1, "pool over the server before"),
             (
                 "split-reactors-gain-10pct-on-two-cpus",
                 2,
-                "one reactor for reading and one for writing, over one",
+                "one reactor for reading and one for writing, over the server before",
             ),
-            ("pool-doubles-on-two-cpus", 2, "pool over one reactor"),
-            ("pool-quadruples-on-four-cpus", 4, "pool over one reactor"),
+            ("pool-doubles-on-two-cpus", 2, "pool over the server before"),
+            ("pool-quadruples-on-four-cpus", 4, "pool over the server before"),
         ];
         let row = |(id, server_cpus, what): (&str, u64, &str)| {
-            let base = self.reactor(server_cpus);
+            let base = self.original(server_cpus);
             let pool = match id {
                 "split-reactors-gain-10pct-on-two-cpus" => base.design(SPLIT.design),
                 _ => base.sized_pool(),
@@ -643,7 +699,7 @@ impl<'v> Seen<'v> {
                 if self.cpus < server_cpus {
                     format!("{server_cpus} CPUs of a server")
                 } else {
-                    self.placed(server_cpus)
+                    placed(base)
                 },
                 units::with_unit(published, None, "ratio"),
             ];
@@ -675,7 +731,7 @@ mod tests {
     use threadgauge_results::{Verdict, decide};
 
     use super::super::EXPERIMENT;
-    use super::super::case::{Load, plan};
+    use super::super::case::{Load, NETWORK, plan};
     use super::*;
 
     /// All cases of a profile on so many CPUs, each with seven rounds of the figures that `of` gives.
@@ -885,8 +941,8 @@ mod tests {
                 .flat_map(|table| table.rows);
             rows.map(|row| row[2].clone()).collect()
         };
-        assert_eq!(of(1_010.0), ["yes"; 7]);
-        assert_eq!(of(1_100.0), ["no"; 7]);
+        assert_eq!(of(1_010.0), ["yes"; 8]);
+        assert_eq!(of(1_100.0), ["no"; 8]);
     }
 
     #[test]
@@ -907,7 +963,8 @@ mod tests {
                 let line = figure.series.iter().find(|series| series.name == name);
                 line.unwrap().points.len()
             };
-            assert_eq!(["reactor", "pool 1:1"].map(points), [3, 3], "{id}");
+            let lines = ["one-handler-reactor", "reactor", "pool 1:1"];
+            assert_eq!(lines.map(points), [2, 2, 2], "{id}");
         }
     }
 
@@ -920,7 +977,7 @@ mod tests {
             let line = |of: &threadgauge_results::Series| (of.name.clone(), of.points[0].y, of.points.len());
             figure.series.iter().map(line).collect()
         };
-        let line = |name: &str, share| (name.to_owned(), share, 7);
+        let line = |name: &str, share| (name.to_owned(), share, 8);
         assert_eq!(
             lines("cpus-1"),
             [line("CPU 1, the server's", 0.9), line("CPU 2, the clients'", 0.6)]
@@ -945,7 +1002,7 @@ mod tests {
             };
             let view = view(Profile::Quick, 2, figures);
             let table = &read(&view).tables[0];
-            (table.rows[0][3].clone(), table.rows[0][10].clone())
+            (table.rows[0][4].clone(), table.rows[0][11].clone())
         };
         let (rate, busiest) = of(0.4, 0.97, 0.9);
         assert!(
@@ -956,10 +1013,172 @@ mod tests {
     }
 
     #[test]
+    fn claims_that_compare_with_the_sources_server_hang_on_its_design_and_on_clients_that_send_all_the_time()
+    {
+        // The pool gains as published over one that waits for both, and over one message at a time; over the source's
+        // server nothing.
+        let over_others = |case: Case| {
+            let is_one_at_a_time = case.load != Load::Clogged && case.outstanding == Window::Messages(1);
+            let is_original = case.design == ORIGINAL.design && !is_one_at_a_time;
+            let mut figures = as_published(case);
+            if is_original {
+                figures[0] = (TIME, 1_000.0 / case.server_cpus as f64);
+                figures[4] = (PENDING, 2.0);
+            }
+            figures
+        };
+        let found = verdicts(&view(Profile::Standard, 5, over_others));
+        for id in [
+            "one-reactor-allows-one-operation-per-connection",
+            "split-reactors-gain-10pct-on-two-cpus",
+            "pool-doubles-on-two-cpus",
+            "pool-quadruples-on-four-cpus",
+            "unoptimised-server-does-not-scale",
+        ] {
+            let (_, verdict) = found.iter().find(|(of, _)| *of == id).unwrap();
+            assert_eq!(*verdict, Verdict::DoesNotHold, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_six_environments_have_a_table_and_three_charts() {
+        let figures = |case: Case| {
+            let cpus = case.server_cpus as f64;
+            let white_box = [
+                (READING, 0.5),
+                (WRITING, cpus / 2.0),
+                (CLIENTS, 0.7),
+                (WINDOW, 4.0),
+            ];
+            [
+                as_published(case),
+                white_box.to_vec(),
+                vec![(DELAY_P99, 1e6 * cpus)],
+            ]
+            .concat()
+        };
+        let found = read(&view(Profile::Standard, 5, figures));
+        let names: Vec<String> = [1, 2, 4]
+            .into_iter()
+            .flat_map(|cpus| ['B', 'O'].map(|version| format!("CPU-{cpus}-JAWS-{version}")))
+            .collect();
+        for (id, last) in [("environment-throughput", 4_000.0), ("environment-delay", 4.0)] {
+            let figure = found.figures.iter().find(|figure| figure.id == id).unwrap();
+            let lines: Vec<&String> = figure.series.iter().map(|line| &line.name).collect();
+            assert_eq!(lines, names.iter().collect::<Vec<_>>());
+            assert!(figure.series.iter().all(|line| line.points.len() == 5), "{id}");
+            let y = figure.series[5].points[4].y;
+            assert!((y - last).abs() < 1e-6, "{id}: {y}");
+        }
+        let white_box = found
+            .figures
+            .iter()
+            .find(|figure| figure.id == "environment-white-box");
+        let lines = &white_box.unwrap().series;
+        assert_eq!(
+            lines.iter().map(|line| line.points.len()).collect::<Vec<_>>(),
+            [6, 6, 6]
+        );
+        assert_eq!(lines[1].points[5].y, 2.0);
+        let table = found
+            .tables
+            .iter()
+            .find(|table| table.id == "environments")
+            .unwrap();
+        assert_eq!(table.rows.len(), 30);
+        assert_eq!(
+            table.rows[4][..3],
+            ["CPU-4-JAWS-B", "one-handler-reactor", "1000"]
+        );
+        assert_eq!(table.rows[5][..4], ["CPU-4-JAWS-O", "pool 1:3", "1000", "4"]);
+        // The pool of one and of two CPUs is the same, in another environment.
+        assert_eq!(table.rows[1][1], table.rows[3][1]);
+
+        let fewer = read(&view(Profile::Standard, 4, figures));
+        let of_them = |id: &str| id.starts_with("environment");
+        assert!(!fewer.figures.iter().any(|figure| of_them(&figure.id)));
+        assert!(!fewer.tables.iter().any(|table| of_them(&table.id)));
+    }
+
+    #[test]
+    fn other_conditions_stand_beside_those_of_claims() {
+        let found = read(&view(Profile::Standard, 2, |case: Case| {
+            vec![
+                (TIME, 1_000.0),
+                (CPU, 900.0),
+                (WINDOW, 4.0),
+                (NETWORK, case.group as f64),
+            ]
+        }));
+        let table = found
+            .tables
+            .iter()
+            .find(|table| table.id == "variations")
+            .unwrap();
+        assert_eq!(table.rows.len(), 12);
+        let says = [
+            "as claims are judged",
+            "one message at a time",
+            "groups of four: a read, three writes",
+            "a link of 100 Mbit/s",
+        ];
+        for (rows, says) in table.rows.chunks(3).zip(says) {
+            assert!(rows.iter().all(|row| row[0] == says), "{rows:?}");
+            let designs: Vec<&str> = rows.iter().map(|row| &*row[1]).collect();
+            assert_eq!(designs, ["one-handler-reactor", "reactor", "pool 1:1"]);
+        }
+        let says: Vec<&str> = found.facts.iter().map(|fact| &*fact.says).collect();
+        assert!(
+            says.iter()
+                .any(|says| says.starts_with("4 ") && says.contains("saturate one-handler-reactor"))
+        );
+        assert!(
+            says.iter()
+                .any(|says| says.contains("waits until all have its message"))
+        );
+    }
+
+    #[test]
+    fn runs_from_before_are_shown_under_their_own_names_and_decide_no_claim() {
+        let today = view(Profile::Standard, 2, as_published);
+        let before = testing::changed(today, |cases| {
+            cases.retain(|case| {
+                let case = Case::possible(&case.params).unwrap();
+                let is_new = case.design == ORIGINAL.design || case.outstanding == Window::Saturating;
+                !is_new && case.group == REACTOR.group && case.link == REACTOR.link
+            });
+            for case in cases {
+                case.params = Case::possible(&case.params).unwrap().any(&["group", "link"]);
+            }
+        });
+        let found = read(&before);
+        assert!(found.figures.iter().any(|figure| figure.id == "throughput-1"));
+        assert!(
+            found.answer.contains("1000 thousand messages a second"),
+            "{}",
+            found.answer
+        );
+        assert!(!found.comparisons.is_empty());
+        for Pair { a, b } in &found.comparisons {
+            assert!(
+                [a, b]
+                    .iter()
+                    .all(|params| before.planned((*params).clone()).count() == 1)
+            );
+        }
+        for (id, verdict) in verdicts(&before) {
+            assert!(
+                [Verdict::NotMeasured, Verdict::NotTestable].contains(&verdict),
+                "{id}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_answer_and_the_charts_have_what_there_is() {
         let whole = read(&view(Profile::Standard, 2, as_published));
         let says = "With the server on one CPU and its clients on another, one reactor forwards 1000 thousand messages a second to groups of ten, \
-                    1000 connections, 1000 thousand a second of its CPU time.";
+                    1000 connections that send all the time, 1000 thousand a second of its CPU time.";
         assert!(whole.answer.starts_with(says), "{}", whole.answer);
         assert!(whole.figures.iter().any(|figure| figure.id == "throughput-1"));
         assert!(

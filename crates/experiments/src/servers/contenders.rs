@@ -187,12 +187,13 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
-    use crate::servers::groups::{Demand, Drivers, GroupClients};
+    use crate::servers::groups::{Demand, Drivers, GROUP, GroupClients};
 
     fn connected(server: &Server, payload_bytes: u64, cpus: &Cpus) -> Drivers {
         let clients = GroupClients {
             server: server.address(),
             codec: &Nats::DIFFERENT,
+            group: GROUP,
             connections: 20,
             payload_bytes,
         };

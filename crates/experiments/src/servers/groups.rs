@@ -22,16 +22,25 @@ const SEED: u64 = 1;
 
 /// Connections of the control of a saturated run: half of the 1,000 of most figures.
 pub const HALF: u64 = 500;
-/// Refuses a case whose connections do not fill their groups.
+/// Refuses a case whose connections do not fill their groups of [`GROUP`].
 ///
 /// # Errors
 ///
-/// That `connections` must be a multiple of [`GROUP`].
+/// That `connections` must be a multiple of it.
 pub fn fills_groups(params: &Params, connections: u64) -> Result<(), CaseError> {
-    if connections.is_multiple_of(GROUP) {
+    fills_groups_of(GROUP, params, connections)
+}
+
+/// The same of groups with so many members.
+///
+/// # Errors
+///
+/// That `connections` must be a multiple of it.
+pub fn fills_groups_of(group: u64, params: &Params, connections: u64) -> Result<(), CaseError> {
+    if connections.is_multiple_of(group) {
         return Ok(());
     }
-    let wanted = format!("a multiple of {GROUP}, the members of a group");
+    let wanted = format!("a multiple of {group}, the members of a group");
     Err(refused(params, "connections", &wanted))
 }
 
@@ -49,7 +58,9 @@ pub struct GroupClients {
     pub server: SocketAddr,
     /// Its protocol.
     pub codec: &'static dyn Codec,
-    /// In all groups; a multiple of [`GROUP`].
+    /// Members of a group.
+    pub group: u64,
+    /// In all groups; a multiple of `group`.
     pub connections: u64,
     /// Of a message, without what the protocol adds.
     pub payload_bytes: u64,
@@ -111,7 +122,7 @@ impl Drivers {
     ///
     /// If a connection fails, or a greeting is not answered.
     pub fn connect(clients: GroupClients, cpus: &Cpus) -> Result<Self, CaseError> {
-        let groups = count(clients.connections / GROUP);
+        let groups = count(clients.connections / clients.group);
         let places = places(cpus, groups);
         let threads = places.len();
         let mut drivers = Self(Vec::new());
@@ -179,7 +190,7 @@ impl Drivers {
 impl GroupClients {
     /// Those of so many groups, beside others.
     fn connect(&self, first_group: usize, groups: usize) -> Result<Groups, CaseError> {
-        let group_size = count(GROUP);
+        let group_size = count(self.group);
         let members = Members {
             connections: groups * group_size,
             group_size,

@@ -60,7 +60,7 @@ impl ServerSide {
         let mut side = Self::default();
         if let (Some(rate), Some(command)) = (options.link, &options.start) {
             let link = Link::new(rate)?;
-            target.move_to(Link::SERVER);
+            target.move_to(Link::SERVER.into());
             let mut shell = link.command("sh")?;
             shell.args(["-c", command]).process_group(0);
             // Standard output is for results.
