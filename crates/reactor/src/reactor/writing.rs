@@ -512,6 +512,15 @@ mod tests {
     use crate::multicast::Multicast;
 
     #[test]
+    fn what_ends_is_sent_alone() {
+        let mut write = WriteHalf::default();
+        write.outbox.buffer().extend_from_slice(b"one piece");
+        assert!(goes_together(&write));
+        write.finish = true;
+        assert!(!goes_together(&write));
+    }
+
+    #[test]
     fn what_is_much_for_several_is_kept_once() {
         for (receivers, bytes, is_shared) in [
             (2, MUCH_TO_COPY, true),

@@ -39,3 +39,23 @@ pub(super) fn ended(reason: CloseReason) -> &'static str {
         CloseReason::Panicked => "Internal Client",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_told_what_is_wrong_ended_for_that() {
+        for (told, reason) in [
+            ("maximum control line exceeded", "Maximum Control Line Exceeded"),
+            ("Maximum Payload Violation", "Maximum Message Payload Exceeded"),
+            ("maximum connections exceeded", "Maximum Connections Exceeded"),
+            ("Authorization Violation", "Authentication Failure"),
+            ("Authentication Timeout", "Authentication Timeout"),
+            ("Stale Connection", "Stale Connection"),
+            ("Unknown Protocol Operation", "Protocol Violation"),
+        ] {
+            assert_eq!(refused(told), reason, "{told}");
+        }
+    }
+}
