@@ -640,6 +640,28 @@ mod tests {
     }
 
     #[test]
+    fn how_many_runs_are_valid_is_said_with_why_the_others_are_not() {
+        let because = vec![InvalidRun::Busy];
+        let why = InvalidRun::Busy.to_string();
+        let of = |runs, invalid, busy| Validity {
+            runs,
+            invalid,
+            busy,
+            silent: 0,
+            because: if invalid > 0 { because.clone() } else { Vec::new() },
+        };
+        for (validity, says) in [
+            (of(0, 0, 0), format!("no: {NOTHING_ANSWERED}")),
+            (of(3, 0, 0), "yes".to_owned()),
+            (of(3, 0, 1), format!("yes; {}", busy_in_words())),
+            (of(1, 1, 0), format!("no: {why}")),
+            (of(3, 2, 0), format!("2 of 3 runs are invalid: {why}")),
+        ] {
+            assert_eq!(validity.in_words(), says);
+        }
+    }
+
+    #[test]
     fn a_rate_of_each_connection_is_drawn_once_and_a_rate_of_all_by_rate() {
         let of = |cases: [(u64, &str); 2]| {
             let case = |(connections, rate): (u64, &str)| {

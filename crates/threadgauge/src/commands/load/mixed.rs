@@ -398,6 +398,23 @@ mod tests {
     }
 
     #[test]
+    fn counts_of_two_classes_add_up() {
+        let second = |times: u64| Second {
+            sent: 7 * times,
+            answered: 6 * times,
+            failed: 5 * times,
+            connects: 4 * times,
+            bytes_in: 3 * times,
+            bytes_out: 2 * times,
+            in_flight: times,
+            ..Second::default()
+        };
+        let mut sum = second(1);
+        add(&mut sum, &second(10));
+        assert_eq!(sum, second(11));
+    }
+
+    #[test]
     fn a_second_of_all_classes_has_the_percentiles_of_those_that_want_answers() {
         let fast = class(Behaviour::Fast {
             think: std::time::Duration::ZERO,

@@ -438,6 +438,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_above_0_and_no_higher_than_any_server_could_bear() {
+        let rate = |text: &str| text.parse::<Rate>().map(|rate| rate.0);
+        assert_eq!(rate("0.5"), Ok(0.5));
+        assert_eq!(rate("20k"), Ok(20_000.0));
+        assert_eq!(rate("100000k"), Ok(HIGHEST_RATE));
+        for wrong in ["0", "-1", "100001k", "nan", "inf", "many"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn steps_are_rates_or_connections_which_may_have_a_rate_each() {
         assert_eq!(levels("-c 20 --rate 50"), [(20, Some(50.0))]);
         assert_eq!(

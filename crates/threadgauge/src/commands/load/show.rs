@@ -471,6 +471,18 @@ mod tests {
     }
 
     #[test]
+    fn a_high_rate_is_whole_and_a_low_one_has_a_tenth() {
+        for (rate, says) in [
+            (0.25, "0.2 a second"),
+            (99.94, "99.9 a second"),
+            (100.0, "100 a second"),
+            (512.6, "513 a second"),
+        ] {
+            assert_eq!(per_second(rate), says);
+        }
+    }
+
+    #[test]
     fn beside_the_times_of_a_closed_loop_stands_that_its_generator_was_busy() {
         let busy = closed(980, None);
         assert!(busy.passes());

@@ -226,4 +226,11 @@ mod tests {
             assert_eq!(uptime(seconds), text);
         }
     }
+
+    #[test]
+    fn memory_is_in_pages_of_which_there_are_many() {
+        let bytes = memory_bytes().expect("there is a kernel that says it");
+        assert!(bytes > 100_000, "{bytes}");
+        assert_eq!(bytes % page_size() as u64, 0, "{bytes}");
+    }
 }

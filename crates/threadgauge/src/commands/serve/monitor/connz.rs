@@ -327,7 +327,10 @@ mod tests {
             state: State::Open,
             subscriptions: Subscriptions::Count,
         };
-        assert_eq!(Wanted::read(Query("")), Ok(plain));
+        assert_eq!(Wanted::read(Query("")).as_ref(), Ok(&plain));
+        for nothing in ["limit=0&cid=0&offset=0", "sort=cid&state=open&subs=0"] {
+            assert_eq!(Wanted::read(Query(nothing)).as_ref(), Ok(&plain), "{nothing}");
+        }
         let all = "subs=detail&sort=msgs_to&limit=5&offset=10&cid=7&user=ada&state=Closed";
         let asked = Wanted {
             limit: 5,
@@ -342,6 +345,27 @@ mod tests {
         // Written as browsers and tools write it.
         let escaped = "%73ubs=%64etail&sort=msgs%5Fto&limit=%35&offset=10&cid=7&user=%61da&state=%43losed";
         assert_eq!(Wanted::read(Query(escaped)), Ok(asked));
+        for (name, sort) in [
+            ("start", Sort::Start),
+            ("uptime", Sort::Uptime),
+            ("stop", Sort::Stop),
+            ("reason", Sort::Reason),
+            ("last", Sort::Last),
+            ("idle", Sort::Idle),
+            ("rtt", Sort::RoundTrip),
+            ("pending", Sort::Pending),
+            ("subs", Sort::Subscriptions),
+            ("msgs_from", Sort::MessagesFrom),
+            ("bytes_to", Sort::BytesTo),
+            ("bytes_from", Sort::BytesFrom),
+        ] {
+            let query = format!("state=closed&sort={name}");
+            assert_eq!(
+                Wanted::read(Query(&query)).map(|wanted| wanted.sort),
+                Ok(sort),
+                "{name}"
+            );
+        }
         let user = |query| Wanted::read(Query(query)).map(|wanted| wanted.user);
         for (query, name) in [
             ("user=a+b", "a b"),
