@@ -407,18 +407,12 @@ fn theory(view: &View<'_>, cases: &[Case]) -> Option<Finding> {
     let best = enough(view, cases, ELAPSED).filter(|case| case.degree > 1)?;
     let over = view.estimate(&ELAPSED.of(best).over(IDEAL_ELAPSED.of(best)))?;
     let says = format!(
-        "{} take {} times what theory says: what is above 1 they cost each other, beyond their share of the CPUs.",
-        capital(&at_a_time(best)),
+        "Run {}, they take {} times as long as theory says: what is above 1 they cost each other, beyond their share of the \
+         CPUs.",
+        at_a_time(best),
         over.show("ratio"),
     );
     Some(over.fact(says, "ratio"))
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn chart(
@@ -709,7 +703,7 @@ mod tests {
         let says: Vec<&str> = read.facts.iter().map(|fact| fact.says.as_str()).collect();
         insta::assert_snapshot!(says.join("\n"), @"
         One after the other, they compute for 96 % of the time, so more at a time than there are CPUs have nothing to gain.
-        2 at a time, in the order given take 1.25 [1.247, 1.252] times what theory says: what is above 1 they cost each other, beyond their share of the CPUs.
+        Run 2 at a time, in the order given, they take 1.25 [1.247, 1.252] times as long as theory says: what is above 1 they cost each other, beyond their share of the CPUs.
         ");
         let lines =
             |figure: &Figure| -> Vec<String> { figure.series.iter().map(|line| line.name.clone()).collect() };

@@ -561,7 +561,7 @@ mod tests {
         assert!(
             whole
                 .answer
-                .starts_with("With 100 connections ours forwards 1000 thousand messages"),
+                .starts_with("With 100 connections ours forwards 1.00 million messages"),
             "{}",
             whole.answer
         );

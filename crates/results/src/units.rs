@@ -37,6 +37,8 @@ const BYTES: [(f64, &str); 4] = [
     (1_048_576.0, "MiB"),
     (1_073_741_824.0, "GiB"),
 ];
+const THOUSANDS: [(f64, &str); 2] = [(1.0, "thousand"), (1e3, "million")];
+const MESSAGES: [(f64, &str); 2] = [(1.0, "thousand messages/s"), (1e3, "million messages/s")];
 
 impl<'a> Scale<'a> {
     /// The scale for one figure.
@@ -69,6 +71,8 @@ impl<'a> Scale<'a> {
             "ms" => pick(&TIMES, 1e6, 0.9995),
             "s" => pick(&TIMES, 1e9, 0.9995),
             "bytes" | "byte" | "B" => pick(&BYTES, 1.0, 1.0),
+            "thousand" => pick(&THOUSANDS, 1.0, 0.9995),
+            "thousand messages/s" => pick(&MESSAGES, 1.0, 0.9995),
             "ratio" | "" => plain("", Kind::Ratio),
             "share" => Self {
                 per: 0.01,
@@ -319,6 +323,23 @@ fn group(digits: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn thousands_become_millions_where_there_are_so_many() {
+        for (unit, value, says) in [
+            ("thousand", 672.4, "672 thousand"),
+            ("thousand", 999.4, "999 thousand"),
+            ("thousand", 13_425.0, "13.4 million"),
+            ("thousand messages/s", 1000.0, "1.00 million messages/s"),
+        ] {
+            assert_eq!(with_unit(value, None, unit), says);
+        }
+        let interval = Some([10_716.0, 17_773.0]);
+        assert_eq!(
+            with_unit(13_472.0, interval, "thousand"),
+            "13.5 [10.7, 17.8] million"
+        );
+    }
 
     #[test]
     fn times_are_printed_in_the_unit_that_suits_them() {

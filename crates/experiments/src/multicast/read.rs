@@ -1154,7 +1154,7 @@ mod tests {
         let found = read(&before);
         assert!(found.figures.iter().any(|figure| figure.id == "throughput-1"));
         assert!(
-            found.answer.contains("1000 thousand messages a second"),
+            found.answer.contains("1.00 million messages a second"),
             "{}",
             found.answer
         );
@@ -1177,8 +1177,8 @@ mod tests {
     #[test]
     fn the_answer_and_the_charts_have_what_there_is() {
         let whole = read(&view(Profile::Standard, 2, as_published));
-        let says = "With the server on one CPU and its clients on another, one reactor forwards 1000 thousand messages a second to groups of ten, \
-                    1000 connections that send all the time, 1000 thousand a second of its CPU time.";
+        let says = "With the server on one CPU and its clients on another, one reactor forwards 1.00 million messages a second to groups of ten, \
+                    1000 connections that send all the time, 1.00 million a second of its CPU time.";
         assert!(whole.answer.starts_with(says), "{}", whole.answer);
         assert!(whole.figures.iter().any(|figure| figure.id == "throughput-1"));
         assert!(
