@@ -120,7 +120,7 @@ fn read(view: &View<'_>) -> Answer {
         answer: answer(view),
         claims: vec![("loop-calibration-differs-up-to-20pct", differs(view))],
         facts: facts(view),
-        figures: vec![chart.whole()],
+        figures: chart.drawn().into_iter().collect(),
         ..Answer::default()
     }
 }

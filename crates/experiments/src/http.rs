@@ -693,7 +693,7 @@ mod tests {
         let whole = read(&view(Profile::Standard, 2.0));
         assert_eq!(
             whole.answer,
-            "On 64 connections ours answers 1000 thousand requests for a second of its CPU time: 2.00 times nginx from \
+            "On 64 connections ours answers 1.00 million requests for a second of its CPU time: 2.00 times nginx from \
              memory, 2.00 times nginx from a file, 2.00 times a loop in C."
         );
         assert_eq!(whole.figures.len(), 1);

@@ -160,9 +160,9 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     .line("processes that yield, one CPU", switches(yields.processes()))
     .line("processes that yield, two CPUs", switches(yields.processes().cpus(2)))
     .line("threads that do not, one CPU", switches(control));
-    let charts = [overheads, windows_98, gains, sleeping, switches].map(Chart::whole);
+    let charts = [overheads, windows_98, gains, sleeping, switches].map(Chart::drawn);
     let more = [curve::figure(view), by_cpus(view)];
-    charts.into_iter().chain(more.into_iter().flatten()).collect()
+    charts.into_iter().chain(more).flatten().collect()
 }
 
 /// What each further CPU brings, where there are more than two.

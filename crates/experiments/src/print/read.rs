@@ -563,8 +563,8 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         .y(Scale::Linear, "one CPU / two CPUs, elapsed time");
     let two_cpus = by_kind(view, two_cpus, Series::TwoCpus, two_cpu_gain);
 
-    let charts = [by_prints, by_units, two_cpus].map(Chart::whole);
-    charts.into_iter().chain(torn_lines(view)).collect()
+    let charts = [by_prints, by_units, two_cpus].map(Chart::drawn);
+    charts.into_iter().flatten().chain(torn_lines(view)).collect()
 }
 
 /// A statistic at every count of a series: ours for each kind, then the source's.
