@@ -176,7 +176,7 @@ fn waits(view: &View<'_>) -> Vec<Cost> {
 fn answer(view: &View<'_>) -> String {
     let late = |how, cpus| view.estimate(&latest(how, cpus));
     let (Some(inline), Some(background)) = (late(How::Inline, 1), late(How::Background, 1)) else {
-        return "The foreground was not measured both ways in this run.".to_owned();
+        return String::new();
     };
     let mut several = cpu_numbers(view).into_iter().filter(|&cpus| cpus > 1);
     let several = several.find_map(|cpus| {

@@ -252,7 +252,7 @@ fn answer(view: &View<'_>) -> String {
     });
     let sizes: Vec<String> = sizes.into_iter().flatten().collect();
     if sizes.is_empty() {
-        return "The cells that would answer this have no figures in this run.".to_owned();
+        return String::new();
     }
     let alike = PROCESSES.means(Means::Shared).time().over(THREADS.time());
     let alike = view.estimate(&alike).map_or_else(String::new, |times| {

@@ -356,8 +356,16 @@ fn shown(view: &View<'_>, case: Case) -> String {
 fn answer(view: &View<'_>) -> String {
     let plain = |case: Case| Some(resolved(view, case)?.plain("ns"));
     let (Some(thread), Some(process)) = (plain(THREADS), plain(PROCESSES)) else {
-        return "The cells that would answer this have no figures in this run, or none above the cost of the token itself."
-            .to_owned();
+        let measured = [THREADS, PROCESSES]
+            .iter()
+            .all(|case| view.measured(&case.switch()));
+        let unresolved = "On one CPU a switch to another thread or process costs no more than passing the token on, as far as \
+                          these rounds can tell.";
+        return if measured {
+            unresolved.to_owned()
+        } else {
+            String::new()
+        };
     };
     let times = view.estimate(&process_over_thread());
     let times = times.map_or_else(String::new, |times| {
@@ -771,7 +779,7 @@ mod tests {
         for id in [CHEAPER, DEARER, STEEP] {
             assert_eq!(verdict(&nothing, id), Verdict::NotMeasured, "{id}");
         }
-        assert!(answer(&nothing).contains("no figures in this run"));
+        assert!(answer(&nothing).is_empty());
         assert!(charts(&nothing).is_empty());
     }
 }

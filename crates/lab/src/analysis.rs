@@ -23,6 +23,7 @@ use crate::statistic::Statistic;
 use crate::view::{Cases, Planned, View, ViewCase};
 use crate::worker::lack;
 
+mod instead;
 #[cfg(test)]
 mod tests;
 
@@ -244,6 +245,11 @@ impl Measured {
         let mut method = Method::default();
         let (question, sources, primary) = if let Some(experiment) = catalogue.get(&stored.id) {
             answer = (experiment.read)(view);
+            if answer.answer.is_empty() {
+                let (says, figure) = instead::of(view, experiment.primary.first().copied());
+                answer.answer = says;
+                answer.figures.extend(figure);
+            }
             decided = self.decided(experiment, view.profile);
             method = experiment.method();
             (

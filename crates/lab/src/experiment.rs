@@ -99,7 +99,8 @@ impl Catalogue {
 /// What an experiment reads off its samples.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The answer to the question, in one sentence with its numbers.
+    /// The answer to the question, in one sentence with its numbers. Empty where the cells that would answer it have
+    /// no figures: then the analysis says what has.
     pub answer: String,
     /// For each claim that `claims.csv` gives to the experiment, what decides it.
     pub claims: Vec<Claim>,

@@ -28,7 +28,7 @@ pub(super) fn answer(view: &View<'_>) -> String {
     };
     parts.extend(mean_gain(view).map(gained));
     if parts.is_empty() {
-        return "The cells that would answer this have no figures in this run.".to_owned();
+        return String::new();
     }
     parts.join(" ")
 }

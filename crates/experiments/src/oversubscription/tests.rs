@@ -928,10 +928,7 @@ fn the_answer_has_its_numbers() {
 #[test]
 fn without_figures_nothing_is_said() {
     let view = run(7, 1, |_| None);
-    assert_eq!(
-        answer(&view),
-        "The cells that would answer this have no figures in this run."
-    );
+    assert!(answer(&view).is_empty());
     assert!(facts(&view).is_empty());
 }
 

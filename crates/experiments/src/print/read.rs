@@ -346,13 +346,7 @@ fn answer(view: &View<'_>) -> String {
     let into = shown(view);
     let row: Vec<String> = row(view, into).into_iter().filter_map(times_as_long).collect();
     let ends = match &row[..] {
-        [] => {
-            return format!(
-                "No count of lines has undisturbed figures for both processes and threads on one CPU {}, so there is no \
-                 answer.",
-                to(into)
-            );
-        }
+        [] => return String::new(),
         [only] => only.clone(),
         [first, .., last] => format!("{first} and {last}"),
     };
@@ -964,7 +958,7 @@ mod tests {
             let evidence = test.evidence(&view, claim(id).unwrap());
             assert!(matches!(evidence, Evidence::Lacking { .. }), "{id}: {evidence:?}");
         }
-        assert!(answer.answer.contains("there is no answer"));
+        assert!(answer.answer.is_empty());
         let mut pairs = answer.comparisons.iter();
         assert!(pairs.all(|pair| pair.a.text("buffering") == Some("line")));
         let view = testing::changed(view, Vec::clear);

@@ -3,18 +3,24 @@
 use threadgauge_lab::prelude::*;
 use threadgauge_results::{Figure, Table};
 
-use super::case::{Carrier, Case, Degree, Lengths, Mode, Order};
+use super::case::{Carrier, Case, Degree, Extra, Lengths, Mode, Order};
 use super::claims::{ELAPSED, Pair, TURNAROUND, ideal};
 use super::grid;
 
-/// Those of which the run has figures both ways, in plan order.
+/// Those of which the run has figures both ways, in plan order. Of equal ones no order is the longest first: they are
+/// told once.
 pub(super) fn pairs(view: &View<'_>) -> Vec<Pair> {
     let of_profiles = grid::of_profiles(view.all_cpus().unwrap_or(2));
+    let is_told_already = |case: &Case| {
+        let told = case.order(Order::Descending);
+        case.lengths == Lengths::Equal && *case != told && view.measured(&ELAPSED.of(told))
+    };
     let cases = view
         .planned(Params::new())
         .filter_map(|params| Case::checked(params).ok());
     cases
         .filter(|case| case.mode == Mode::Concurrent && !of_profiles.contains(case))
+        .filter(|case| !is_told_already(case))
         .map(|concurrent| Pair {
             serial: concurrent.one_after_the_other(),
             concurrent,
@@ -110,7 +116,12 @@ fn runs(case: Case) -> String {
         Carrier::Pool => "by a pool",
         Carrier::Process => "by helper processes",
     };
-    format!("{at_a_time} {by}")
+    let besides = match case.extra {
+        Extra::None => "",
+        Extra::Chain => ", each after the one before it",
+        Extra::Finisher => ", and each finished on the caller's thread",
+    };
+    format!("{at_a_time} {by}{besides}")
 }
 
 /// All of them, with theory beside.
