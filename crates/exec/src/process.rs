@@ -226,3 +226,15 @@ impl Processes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_64_mib_and_an_object_any_time_unless_one_says_otherwise() {
+        let processes = ConcurrentExecution::new(NonZeroUsize::MIN).processes();
+        assert_eq!(processes.largest_frame, 67_108_864);
+        assert_eq!(processes.time_limit, None);
+    }
+}

@@ -230,6 +230,17 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
+    fn a_ring_has_64_kib_between_4_and_1_024_items() {
+        assert_eq!(ring_capacity::<()>(), 1024);
+        assert_eq!(ring_capacity::<[u8; 63]>(), 1024);
+        // 655 would fit; a ring holds a power of two.
+        assert_eq!(ring_capacity::<[u8; 100]>(), 512);
+        assert_eq!(ring_capacity::<[u8; 8 << 10]>(), 8);
+        assert_eq!(ring_capacity::<[u8; 12 << 10]>(), 4);
+        assert_eq!(ring_capacity::<[u8; 1 << 20]>(), 4);
+    }
+
+    #[test]
     fn a_full_ring_gives_the_item_back() {
         let ring = Ring::new(4);
         for i in 0..3 {

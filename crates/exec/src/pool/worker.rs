@@ -153,7 +153,7 @@ where
     /// Says which object a worker is about to start. It looks whether it must stop only after that, and the caller
     /// looks who is at work only after it has stopped them: so at a deadline, whoever starts is named.
     #[inline]
-    fn set_current(&self, slot: &WorkerSlot<I::Item, W::Output>, index: usize) {
+    pub(super) fn set_current(&self, slot: &WorkerSlot<I::Item, W::Output>, index: usize) {
         slot.current.store(index, Ordering::Relaxed);
         if self.shared.deadline().is_some() {
             // SeqCst: pairs with the fence in `Caller::sleep`.

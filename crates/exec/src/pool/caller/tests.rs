@@ -442,7 +442,7 @@ fn at_the_deadline_a_sleeping_caller_names_whoever_still_runs() {
             .deadline(deadline)
             .on_warning(move |Warning::Overrun { index }| theirs.lock().unwrap().push(index));
         call.run(|caller, pool| {
-            caller.slots[1].current.store(5, Ordering::Relaxed);
+            pool.set_current(&caller.slots[1], 5);
             if !late {
                 // A pull of several is watched: it is not the deadline that wakes the caller.
                 caller.batch.want = 2;
