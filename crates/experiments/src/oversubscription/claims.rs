@@ -54,9 +54,14 @@ fn lacking(counts: &[u64], seen: &[u64]) -> String {
         Some(first) if *first < last => format!("{first} to {last}"),
         _ => last.to_string(),
     };
+    let fewest = if last < 1_024 {
+        "at least ten"
+    } else {
+        "some twenty"
+    };
     format!(
-        "needs {threads} threads with at least ten matched slices each, which this run does not have; \
-         `threadgauge run oversubscription --profile {profile}` has them"
+        "needs {threads} threads with {fewest} matched slices each, which this run does not have; \
+         `threadgauge run oversubscription --profile {profile}` has them, where the slice is long with a larger `--set work_s`"
     )
 }
 

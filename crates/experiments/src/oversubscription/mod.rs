@@ -53,8 +53,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A scheduler may ignore a yield: see switches_per_slice. Two units on two CPUs never switch; their yields \
          return at once.",
         "What each unit costs once weighs more the less work is shared. Claims count only cells in which each thread \
-         has ten slices or more (the source's had some fifteen at 8,192): quick has them for 128 threads, standard for \
-         512, paper for all, with ten seconds of work. Compare runs with the same `work_s` only.",
+         has ten slices or more, and from 1,024 threads on some twenty, as the source's had at 8,192: quick has them for \
+         128 threads, standard for 512, paper for all, with ten seconds of work. Compare runs with the same `work_s` only.",
         "Where a claim is about more threads than a run has, the run can refute it and not confirm it.",
         "With other programs running, units that should have two CPUs share one for a while: see the tag \
          low-overlap.",
@@ -91,7 +91,7 @@ fn plan(site: &Site) -> Plan {
     }
 }
 
-/// The cells of the claims: as many threads as each have some fifteen slices of the work.
+/// The cells of the claims: as many threads as each have enough slices of the work.
 fn at_the_matched_slice(site: &Site) -> Vec<Case> {
     let (most, work_ms) = site.profile.pick((128, 150), (512, 550), (8_192, 10_000));
     let work = Work::ms(work_ms);

@@ -29,9 +29,14 @@ pub(super) const TWO: Case = ONE.cpus(2);
 /// The work of the cells whose slice is about as long as a switch: at 8,192 units each has two.
 pub(super) const SHORT_WORK: Work = Work::ms(26);
 
-/// The fewest slices of a thread in a cell that a claim is judged on. The source's threads had some fifteen where there
-/// were most of them.
-const FEWEST_SLICES: f64 = 10.0;
+/// The fewest slices of a thread in a cell that a claim is judged on. From 1,024 threads on they are some twenty: as
+/// many as the source's threads had where there were most of them.
+const fn fewest_slices(threads: u64) -> f64 {
+    match threads {
+        1_024.. => 18.0,
+        _ => 10.0,
+    }
+}
 
 pub(super) const fn threads(mode: Mode, cpus: u64) -> Case {
     ONE.mode(mode).cpus(cpus)
@@ -137,12 +142,12 @@ impl Case {
         COUNTS.into_iter().filter(planned).collect()
     }
 
-    /// The same, where each thread has some twenty slices as in the source; also where it is not known yet.
+    /// The same, where each thread has [enough slices](fewest_slices); also where it is not known yet.
     pub(super) fn judged(self, view: &View<'_>) -> Vec<u64> {
         let mut counts = self.counts(view);
         counts.retain(|&n| {
             let pieces = view.value(&self.of(PIECES, n));
-            pieces.is_none_or(|pieces| pieces / n as f64 >= FEWEST_SLICES)
+            pieces.is_none_or(|pieces| pieces / n as f64 >= fewest_slices(n))
         });
         counts
     }
