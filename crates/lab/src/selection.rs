@@ -80,6 +80,9 @@ pub fn nearest(known: &[String], typed: &str) -> String {
         .map_or_else(String::new, |(_, name)| format!(" (did you mean `{name}`?)"))
 }
 
+/// What people write behind a name whose values have it.
+const UNITS: [&str; 7] = ["ns", "us", "ms", "s", "bytes", "kib", "mib"];
+
 /// `NAME=VALUE,NAME=VALUE`; a name may come more than once, and a part without a name is a further value of the one
 /// before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,6 +130,22 @@ impl Selector {
 
     fn keys(&self) -> BTreeSet<&str> {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The same, where a name that is not known, but is without the unit behind it, is that: `lengths_ms` is `lengths`.
+    fn without_units(&self, known: &BTreeSet<String>) -> Self {
+        let as_known = |name: &String| match name.rsplit_once('_') {
+            Some((bare, unit)) if UNITS.contains(&unit) && !known.contains(name) && known.contains(bare) => {
+                bare.to_owned()
+            }
+            _ => name.clone(),
+        };
+        let pairs = self.0.iter();
+        Self(
+            pairs
+                .map(|(name, value)| (as_known(name), value.clone()))
+                .collect(),
+        )
     }
 
     /// The values of a name, in the order given.
@@ -184,11 +203,12 @@ pub fn choose(
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
     let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
+    let known: BTreeSet<String> = cases(&chosen)
+        .flat_map(Params::iter)
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let [only, set] = &[only, set].map(|selector| selector.without_units(&known));
     for (option, selector) in [("--set", set), ("--only", only)] {
-        let known: BTreeSet<String> = cases(&chosen)
-            .flat_map(Params::iter)
-            .map(|(name, _)| name.to_owned())
-            .collect();
         if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
             return Err(SelectionError::UnknownKey {
                 option,
@@ -516,6 +536,25 @@ mod tests {
             assert_eq!(says(only, set), format!("{is} {why}"));
         }
         assert_eq!(chosen("", "count=100").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_name_with_its_unit_is_the_name_where_that_is_known() {
+        let known = BTreeSet::from(["lengths".to_owned(), "base_ms".to_owned()]);
+        let named = |text: &str| {
+            let selector: Selector = text.parse().unwrap();
+            selector.without_units(&known).to_string()
+        };
+        assert_eq!(named("lengths_ms=10/20/500"), "lengths=10/20/500");
+        for same in [
+            "base_ms=10",
+            "lengths=equal",
+            "base_us=10",
+            "lengths_cm=3",
+            "wait_ms=1",
+        ] {
+            assert_eq!(named(same), same);
+        }
     }
 
     #[test]
