@@ -77,16 +77,16 @@ impl<'v> Measured<'v> {
     fn says(&self) -> Option<String> {
         let what = units::metric_name(self.metric.name);
         let [(least, figure), (most, _)] = self.ends()?;
-        if self.cases.len() > MOST_NAMED {
-            let cases = self.cases.len();
+        let count = self.cases.len();
+        if count > MOST_NAMED {
             return Some(format!(
-                "What would answer this was not in this run. The {cases} cases that were are in the table of cases."
+                "What would answer this is not among the {count} cases of this run, which are in the table of cases."
             ));
         }
         let figure = figure.show(self.metric.unit);
         if self.differs.is_empty() {
             return Some(format!(
-                "What would answer this was not in this run. What was has this {what}: {figure}."
+                "In the one case of this run, which does not answer this, {what} is {figure}."
             ));
         }
         let ratio = self
@@ -95,9 +95,8 @@ impl<'v> Measured<'v> {
             .over(self.metric.of((*least).clone()));
         let times = self.view.shown(&ratio, "ratio");
         Some(format!(
-            "What would answer this was not in this run. Of the {} cases that were, {} has the least {what}, {figure}, and \
-             {} the most, {times} times as much.",
-            self.cases.len(),
+            "Of the {count} cases of this run, {} has the least {what}, {figure}, and {} the most, {times} times as much. What \
+             would answer the question is not among them.",
             self.named(least, None),
             self.named(most, None),
         ))
@@ -219,8 +218,8 @@ mod tests {
         let (says, figure) = of(&selection(&four()), Some(TIME));
         assert_eq!(
             says,
-            "What would answer this was not in this run. Of the 4 cases that were, unit=thread, lines=20 has the least time per \
-             line, 2.00 ms, and unit=thread, lines=200 the most, 40.0 times as much."
+            "Of the 4 cases of this run, unit=thread, lines=20 has the least time per line, 2.00 ms, and unit=thread, lines=200 \
+             the most, 40.0 times as much. What would answer the question is not among them."
         );
         let figure = figure.unwrap();
         assert_eq!(figure.title, "The cases of this run: time per line by lines");
@@ -265,7 +264,7 @@ mod tests {
         let (says, figure) = of(&selection(&[(case("thread", 20), 2e6)]), Some(TIME));
         assert_eq!(
             says,
-            "What would answer this was not in this run. What was has this time per line: 2.00 ms."
+            "In the one case of this run, which does not answer this, time per line is 2.00 ms."
         );
         assert!(figure.is_none());
     }
@@ -277,7 +276,7 @@ mod tests {
             .collect();
         assert_eq!(
             of(&selection(&many), Some(TIME)).0,
-            "What would answer this was not in this run. The 17 cases that were are in the table of cases."
+            "What would answer this is not among the 17 cases of this run, which are in the table of cases."
         );
         assert!(of(&selection(&many[1..]), Some(TIME)).0.contains("has the least"));
     }
