@@ -75,8 +75,11 @@ impl Observer for Shown {
             "about {} left",
             minutes(progress.left.max(Duration::from_secs(1)))
         );
+        let begins = self.experiment != progress.experiment || self.round != progress.round;
+        self.experiment = progress.experiment.to_owned();
+        self.round = progress.round;
         let Some(bar) = &self.bar else {
-            if self.experiment != progress.experiment || self.round != progress.round {
+            if begins {
                 self.line(&format!(
                     "{}: round {} of {}, {left}",
                     clean(progress.experiment),
@@ -84,8 +87,6 @@ impl Observer for Shown {
                     progress.rounds
                 ));
             }
-            self.experiment = progress.experiment.to_owned();
-            self.round = progress.round;
             return;
         };
         let done = progress.whole.saturating_sub(progress.left).as_secs_f64();
@@ -145,6 +146,52 @@ mod tests {
     fn a_duration_is_said_in_the_unit_that_fits() {
         let said = [9, 61, 7260].map(|s| minutes(Duration::from_secs(s)));
         assert_eq!(said, ["9 s", "1:01 min", "2 h 01 min"]);
+    }
+
+    /// What a run of 3:20 minutes has said of its time when one of its cases begins.
+    fn begins(shown: &mut Shown, experiment: &str, round: u32, done: usize) -> Option<u64> {
+        shown.case_begins(&Progress {
+            experiment,
+            case: "create/n=1",
+            round,
+            rounds: 2,
+            done,
+            total: 4,
+            left: Duration::from_secs(150),
+            whole: Duration::from_secs(200),
+        });
+        shown.said.map(|said| said.as_secs())
+    }
+
+    #[test]
+    fn the_time_is_corrected_where_a_round_begins_and_a_bar_stands_where_the_run_is() {
+        for bar in [None, Some(ProgressBar::hidden())] {
+            let mut shown = Shown {
+                bar,
+                experiment: String::new(),
+                round: 0,
+                said: Some(Duration::from_secs(100)),
+            };
+            // The first round of all knows no more than what was said.
+            assert_eq!(begins(&mut shown, "create", 1, 0), Some(100));
+            assert_eq!(
+                begins(&mut shown, "create", 2, 1),
+                Some(100),
+                "the round has begun"
+            );
+            if let Some(bar) = &shown.bar {
+                assert_eq!(bar.position(), 250, "a quarter of a thousand");
+                let says = "about 2:30 min left · create · round 2/2 · 2/4 · n=1";
+                assert_eq!(bar.message(), says);
+            }
+            assert_eq!(begins(&mut shown, "create", 2, 0), Some(200));
+            shown.said = Some(Duration::from_secs(100));
+            assert_eq!(
+                begins(&mut shown, "switch", 1, 0),
+                Some(200),
+                "the next experiment"
+            );
+        }
     }
 
     #[test]

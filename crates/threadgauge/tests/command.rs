@@ -28,7 +28,7 @@ mod signals;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -716,6 +716,20 @@ fn a_reader_that_leaves_is_no_failure() {
         .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut claims = command(dir.path(), &["claims"]);
+    let output = claims.stdout(full).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("standard output cannot be written: No space left"),
+        "{said}"
+    );
 }
 
 #[test]

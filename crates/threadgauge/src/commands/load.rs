@@ -167,18 +167,17 @@ impl Load<'_> {
             if self.is_stopped() {
                 return Err(None);
             }
-            let mut tries = 1;
+            let mut others = 1..TRIES;
             let run = loop {
                 let level = Level {
                     connections: self.options.connections,
                     pace: self.options.pace(rate, self.seed.wrapping_add(runs.len() as u64)),
                 };
                 let run = self.run(level)?.ok_or(None)?;
-                match run.stood_still().filter(|_| tries < TRIES) {
+                match run.stood_still().filter(|_| others.next().is_some()) {
                     None => break run,
                     Some(reason) => say(&format!("{}: tried again: {reason}", per_second(rate))),
                 }
-                tries += 1;
                 runs.push(run);
                 self.keep(runs);
             };
@@ -243,7 +242,9 @@ impl Load<'_> {
         let options = self.options;
         let mut mixed = Mixed::of(workload);
         let mut ended = Ok(());
-        for round in 1..=options.rounds {
+        // No two rounds, and no two classes, have the same.
+        let seeds = (self.seed..).step_by(workload.classes.len());
+        for (round, seed) in (1..=options.rounds).zip(seeds) {
             if self.is_stopped() || ended.is_err() {
                 break;
             }
@@ -258,10 +259,6 @@ impl Load<'_> {
             ));
             let watch = self.server.watch();
             let live = Live::new(Arc::clone(&self.stop), self.takes(), watch.clone());
-            // No two rounds, and no two classes, have the same.
-            let seed = self
-                .seed
-                .wrapping_add(u64::from(round - 1) * workload.classes.len() as u64);
             let first = mixed.runs.len();
             ended = mixed.run(workload, options, &self.target, (round, seed), live, &self.stop);
             // One server, and one look at it for all classes: it stands with the first.

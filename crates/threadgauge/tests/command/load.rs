@@ -108,7 +108,19 @@ fn steps_are_runs_and_a_condition_that_is_not_met_is_exit_code_1() {
     let runs: Vec<&str> = shown.split("connections  ").skip(1).collect();
     let says_one = |run: &&str| verdicts.iter().filter(|verdict| run.contains(**verdict)).count() == 1;
     assert!(runs.len() == 2 && runs.iter().all(says_one), "{shown}");
+    let said = text(&output.stderr);
+    for step in [
+        "50.0 a second, whatever is answered",
+        "100 a second, whatever is answered",
+    ] {
+        assert!(said.contains(&format!(": 4 connections, {step}, for ")), "{said}");
+    }
     let output = load(&server, "echo", &["--loop", "fast", "--steps", "1,3", "--json"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(": 3 connections, as fast as possible, for "),
+        "{said}"
+    );
     let document = measured(&output);
     let connections: Vec<_> = document["runs"]
         .as_array()

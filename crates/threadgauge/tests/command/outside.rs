@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use threadgauge_results::outside::steers;
 use threadgauge_results::{
@@ -150,12 +151,7 @@ fn a_report_follows_no_link_that_stands_in_the_place_of_a_file() {
     symlink(&own, folder.join("report.html")).unwrap();
     fs::hard_link(&own, folder.join("report.md")).unwrap();
     symlink(elsewhere.path().join("none"), folder.join("results.json")).unwrap();
-    rustix::fs::mkfifoat(
-        rustix::fs::CWD,
-        folder.join("samples.csv"),
-        rustix::fs::Mode::RUSR,
-    )
-    .unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("samples.csv"), Mode::RUSR).unwrap();
     // Nor where it is written before it is put in its place: the shell becomes the command.
     let beside =
         "for name in results.json report.html; do ln -sf \"$0\" \"r/.$name.$$.tmp\"; done; exec \"$@\"";
@@ -348,11 +344,9 @@ fn on_a_terminal(named: &str, dir: &Path, arguments: &[&str]) -> String {
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
-    let theirs = File::options()
-        .read(true)
-        .write(true)
-        .open(name.to_str().unwrap())
-        .unwrap();
+    // Not the terminal of this process, which its end would end, too.
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     let mut command = command(dir, arguments);
     command.env("TERM", named).env_remove("NO_COLOR");
     command
@@ -371,7 +365,8 @@ fn on_a_terminal(named: &str, dir: &Path, arguments: &[&str]) -> String {
 fn a_dumb_terminal_gets_no_colours_and_no_line_that_changes() {
     let dir = tempfile::tempdir().unwrap();
     let out = |name: &'static str| tiny("1", &["--out", name]);
-    assert!(on_a_terminal("xterm", dir.path(), &out("a")).contains('\u{1b}'));
+    let said = on_a_terminal("xterm", dir.path(), &out("a"));
+    assert!(said.contains('\u{1b}') && said.contains("round 1/1"), "{said:?}");
     let said = on_a_terminal("dumb", dir.path(), &out("b"));
     assert!(
         said.contains("Results go to b") && !said.contains('\u{1b}'),

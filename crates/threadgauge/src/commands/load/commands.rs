@@ -376,18 +376,20 @@ mod tests {
 
     #[test]
     fn monitors_are_ended_with_all_that_they_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let heard = dir.path().join("heard");
+        let waits = format!("until [ -e {} ]; do sleep 0.01; done", heard.display());
         let monitors = Monitors::start(&commands(&[
-            "echo first; sleep 1000 & echo second; wait",
+            &format!("echo first; {waits}; sleep 1000 & echo second; wait"),
             "trap '' TERM; echo deaf; while :; do sleep 1; done",
         ]))
         .unwrap();
         let groups: Vec<Pid> = monitors.0.iter().map(|of| Pid::from_child(&of.child)).collect();
-        let deadline = Instant::now() + Duration::from_secs(120);
         let lines = |of: &Monitor| of.lines.lock().unwrap().len();
-        while lines(&monitors.0[0]) < 2 || lines(&monitors.0[1]) < 1 {
-            assert!(Instant::now() < deadline, "they say nothing");
-            std::thread::sleep(LOOK);
-        }
+        // What one says later is heard, too.
+        wait_until(|| lines(&monitors.0[0]) == 1);
+        std::fs::write(&heard, "").unwrap();
+        wait_until(|| lines(&monitors.0[0]) == 2 && lines(&monitors.0[1]) == 1);
         let said = monitors.stop();
         let lines: Vec<&str> = said[0]["lines"]
             .as_array()
@@ -398,11 +400,7 @@ mod tests {
         assert_eq!(lines, ["first", "second"]);
         assert!(said[0]["lines"][0]["at_s"].as_f64().unwrap() >= 0.0);
         for group in groups {
-            let deadline = Instant::now() + Duration::from_secs(120);
-            while kill_process_group(group, Signal::CONT).is_ok() {
-                assert!(Instant::now() < deadline, "one of the group is left");
-                std::thread::sleep(LOOK);
-            }
+            wait_until(|| kill_process_group(group, Signal::CONT).is_err());
         }
     }
 }

@@ -662,6 +662,44 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_a_busy_generator_spoils_and_those_that_it_does_not_are_counted_apart() {
+        let load = Params::new().with("rate", 5u64);
+        let rounds = [
+            (INVALID, vec![1.0, 0.0, 0.0, 1.0]),
+            (reason(InvalidRun::Busy), vec![1.0, 0.0, 0.0, 0.0]),
+            (reason(InvalidRun::Stolen), vec![0.0, 0.0, 0.0, 1.0]),
+            (OWN_CPU, vec![0.9, 0.95, BUSIEST, 0.86]),
+        ];
+        let cases = vec![testing::case(load.clone(), rounds)];
+        let of = Validity::of(&testing::view(LOAD.id, Profile::Quick, cases), &load);
+        assert_eq!((of.runs, of.invalid, of.busy, of.silent), (4, 2, 2, 0));
+        assert_eq!(of.because, [InvalidRun::Stolen, InvalidRun::Busy]);
+    }
+
+    #[test]
+    fn a_load_is_named_in_words_and_what_failed_is_said_by_number_or_in_how_many_runs() {
+        let load = Params::new().with("protocol", "http").with("loop", "open");
+        let load = load.with("connections", 20u64).with("own_echo", "yes");
+        assert_eq!(name(&load), "http, open, connections 20, own echo yes");
+        let of = |kinds: &[(Failure, &[f64])]| {
+            let all = kinds.iter().map(|(_, runs)| runs.to_vec());
+            let all = all.reduce(|a, b| a.iter().zip(b).map(|(a, b)| a + b).collect());
+            let kinds = kinds
+                .iter()
+                .map(|(kind, runs)| (metric(kind.name(), "count"), runs.to_vec()));
+            let figures = kinds.chain(all.map(|all| (FAILED_IN_ALL, all)));
+            let cases = vec![testing::case(load.clone(), figures)];
+            errors(&testing::view(LOAD.id, Profile::Quick, cases), &load)
+        };
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&[(Failure::Timeout, &[0.0])]), "none");
+        let one = of(&[(Failure::Timeout, &[7.0]), (Failure::NoConnection, &[1.0])]);
+        assert_eq!(one, "1 no connection, 7 timeout");
+        let three = of(&[(Failure::Timeout, &[7.0, 0.0, 1.0]), (Failure::Status, &[0.0; 3])]);
+        assert_eq!(three, "timeout in 2 of 3 runs");
+    }
+
+    #[test]
     fn a_rate_of_each_connection_is_drawn_once_and_a_rate_of_all_by_rate() {
         let of = |cases: [(u64, &str); 2]| {
             let case = |(connections, rate): (u64, &str)| {
@@ -696,6 +734,22 @@ mod tests {
             .collect();
         assert_eq!(watched[0].id, "together-0");
         assert_eq!(lines, [[50.0, 100.0], [100.0, 100.0], [50.0, 100.0]]);
+        let ends = watched[0].series[0].points.iter().map(|point| point.x);
+        assert_eq!(ends.collect::<Vec<_>>(), [2.0, 3.0]);
         assert!(!ids(&of(false)).iter().any(|id| id.starts_with("together")));
+    }
+
+    #[test]
+    fn failures_are_drawn_where_there_were_some() {
+        let of = |failed: f64| {
+            let second = |second: u64| {
+                let params = Params::new().with("rate", 1u64).with(SECOND, second);
+                testing::case(params, [(ANSWERED, vec![100.0]), (FAILED, vec![failed])])
+            };
+            let cases = [0, 1].map(second).to_vec();
+            read_seconds(&testing::view(SECONDS.id, Profile::Quick, cases)).figures
+        };
+        assert_eq!(ids(&of(0.0)), ["rate"]);
+        assert_eq!(ids(&of(1.0)), ["rate", "failed"]);
     }
 }

@@ -416,9 +416,130 @@ fn busy(watched: &Watched, from_ns: u64) -> Vec<Metric> {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_load::ServerSecond;
+    use clap::Parser as _;
+    use threadgauge_load::{Behaviour, Class, Record, Second, ServerSecond};
 
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// `threadgauge load` as typed.
+    fn asked(arguments: &[&str]) -> LoadOptions {
+        let words = ["threadgauge", "load"].iter().chain(arguments);
+        match Cli::parse_from(words).command {
+            Some(Command::Load(options)) => options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A run that was answered, of so many milliseconds, in each second of which 7 were answered.
+    fn run(rate: Option<f64>, wanted: usize, elapsed_ms: u64) -> Done {
+        let second = |at_s: u64| Second {
+            at_s,
+            answered: 7,
+            ..Second::default()
+        };
+        Done {
+            wanted,
+            rate,
+            connections: wanted,
+            round: 1,
+            is_group: false,
+            record: Record {
+                answered: 7,
+                elapsed: Duration::from_millis(elapsed_ms),
+                series: (0..=elapsed_ms / 1_000).map(second).collect(),
+                ..Record::default()
+            },
+            slo: None,
+            server: None,
+            class: None,
+        }
+    }
+
+    /// The cases of the loads that are stored of these runs, and how long each took.
+    fn stored(options: &LoadOptions, is_mixed: bool, runs: &[Done]) -> Vec<(String, u32)> {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept::new(dir.path(), options, 1, "2026-01-01T00:00:00Z", None).unwrap();
+        let kept = Kept { is_mixed, ..kept };
+        kept.fill(dir.path(), runs, "rounds").unwrap();
+        let loads = Store::read(dir.path()).unwrap().experiments().unwrap();
+        let cases = loads.into_iter().find(|of| of.id == LOAD.id).unwrap().cases;
+        cases
+            .into_iter()
+            .map(|case| (case.id, case.estimate_ms))
+            .collect()
+    }
+
+    #[test]
+    fn loads_are_kept_by_rate_and_connections_and_classes_as_the_file_has_them() {
+        let options = asked(&["echo", "--target", "1"]);
+        let runs = [
+            run(Some(200.0), 4, 2_500),
+            run(Some(50.5), 8, 1_250),
+            run(Some(50.5), 4, 1_000),
+            run(Some(200.0), 4, 2_600),
+        ];
+        let case = |case: &str, ms| (format!("load/protocol=echo,loop=open,{case}"), ms);
+        let by_rate = [
+            case("connections=4,rate=50.500", 1_000),
+            case("connections=8,rate=50.500", 1_250),
+            case("connections=4,rate=200", 2_500),
+        ];
+        assert_eq!(stored(&options, false, &runs), by_rate);
+
+        let of = |name: &str, wanted| Done {
+            class: Some(Class {
+                name: name.to_owned(),
+                weight: 1.0,
+                behaviour: Behaviour::Idle,
+            }),
+            ..run(None, wanted, 1_000)
+        };
+        let as_in_the_file = [
+            case("connections=9,class=b", 1_000),
+            case("connections=3,class=a_c", 1_000),
+        ];
+        assert_eq!(
+            stored(&options, true, &[of("b", 9), of("a,c", 3)]),
+            as_in_the_file
+        );
+    }
+
+    /// What was answered in each second, where that is a rate.
+    fn answered(run: &Done, total_ms: u64) -> Vec<Option<f64>> {
+        let seconds = by_second(&Params::new(), run, Duration::from_millis(total_ms));
+        let of = |(_, sample): (Params, Sample)| {
+            let mut metrics = sample.metrics.into_iter();
+            metrics.find(|of| of.name == ANSWERED.name).map(|of| of.value)
+        };
+        seconds.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn what_came_in_a_part_of_a_second_is_no_rate() {
+        let whole = Some(7.0);
+        let early = run(None, 1, 2_000);
+        assert_eq!(
+            answered(&early, 3_000),
+            [whole; 3],
+            "all were answered before its end"
+        );
+        let mut interrupted = early;
+        interrupted.record.interrupted = true;
+        assert_eq!(answered(&interrupted, 3_000), [whole, whole, None]);
+        assert_eq!(answered(&run(None, 1, 2_900), 2_900), [whole, whole, None]);
+    }
+
+    #[test]
+    fn of_a_long_run_every_second_second_is_kept() {
+        let run = run(None, 1, 120_000);
+        let at: Vec<Option<u64>> = by_second(&Params::new(), &run, Duration::ZERO)
+            .iter()
+            .map(|(params, _)| params.int(SECOND))
+            .collect();
+        let even: Vec<Option<u64>> = (0..=120).step_by(2).map(Some).collect();
+        assert_eq!(at, even);
+    }
 
     #[test]
     fn a_second_has_what_the_server_used_in_it_by_the_clock_of_both() {

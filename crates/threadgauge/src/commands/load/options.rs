@@ -463,6 +463,16 @@ mod tests {
         );
     }
 
+    /// Of 100 answers, chance may bring 40 fewer; in a group of five the four others hear each message.
+    #[test]
+    fn a_condition_can_be_told_of_as_many_answers_as_lie_beyond_it_and_chance_may_take() {
+        let least = |more: &str| asked(&format!("-d 10s {more}")).unwrap().least_rate();
+        assert_eq!(least("--group-size 5"), 0.0);
+        assert_eq!(least("--slo p90<5ms --group-size 5"), 4.5);
+        assert_eq!(least("--slo p90<5ms,p50<1ms --group-size 4 --own-echo"), 4.5);
+        assert_eq!(least("--slo p90<5ms --group-size 1 --own-echo"), 14.0);
+    }
+
     #[test]
     fn a_rate_of_each_connection_contradicts_another_rate_and_a_loop_without_one() {
         for contradicted in ["--rate 5", "--find-max --slo p99<5ms", "--go-on"] {

@@ -68,7 +68,7 @@ impl ServerSide {
             let child = shell.spawn().context("the server cannot be started")?;
             let started = side.started.insert(Started(child));
             link.enter()?;
-            started.wait_until_it_listens(target, command)?;
+            started.wait_until_it_listens(target, command, PATIENCE)?;
             side.link = Some(link);
         }
         let at = target.address();
@@ -128,8 +128,8 @@ impl ServerSide {
 }
 
 impl Started {
-    fn wait_until_it_listens(&mut self, target: &Target, command: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_until_it_listens(&mut self, target: &Target, command: &str, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
         while TcpStream::connect_timeout(&target.address(), SECOND).is_err() {
             if let Some(status) = self.0.try_wait().context("cannot look at the server")? {
                 bail!("the server `{command}` ended with {status} before it listened");
@@ -140,7 +140,7 @@ impl Started {
                     "the server `{command}` does not listen at port {port} of its end of the link ({}) after {} s: let \
                      it listen at all addresses (0.0.0.0)",
                     Link::SERVER,
-                    PATIENCE.as_secs()
+                    patience.as_secs()
                 );
             }
             std::thread::sleep(LOOK);
@@ -276,7 +276,7 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         .map(|thread| format!("{} {}", thread.name, percent(thread.cpu)))
         .collect();
     if threads.len() > MOST_NAMED {
-        named.push(format!("{} others less", count(threads.len() - MOST_NAMED)));
+        named.push(format!("{} less busy", count(threads.len() - MOST_NAMED)));
     }
     if !named.is_empty() {
         rows.push(("its threads", named.join(", ")));
@@ -327,10 +327,62 @@ pub fn json(watched: &Watched) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use threadgauge_load::{CpuSecond, ThreadSecond};
     use threadgauge_machine::{Switches, TcpSockets, Traffic};
 
     use super::*;
+
+    #[test]
+    fn a_server_that_does_not_listen_in_time_is_named() {
+        let server = Command::new("sleep")
+            .arg("1000")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        // Nobody listens there.
+        let target = Target::read("1", false).unwrap();
+        let waited = Started(server).wait_until_it_listens(&target, "sleep 1000", Duration::ZERO);
+        let error = waited.unwrap_err().to_string();
+        assert!(
+            error.starts_with("the server `sleep 1000` does not listen at port "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn of_many_threads_the_busiest_are_named() {
+        let thread = |tid: i32| ThreadSecond {
+            tid,
+            name: format!("t{tid}"),
+            cpu_share: f64::from(tid) / 10.0,
+            ..ThreadSecond::default()
+        };
+        let of = |threads: i32| {
+            let server = ServerSecond {
+                threads: (1..=threads).map(thread).collect(),
+                ..ServerSecond::default()
+            };
+            let seconds = vec![WatchedSecond {
+                to_ns: 1_000_000_000,
+                server: Some(server),
+                ..WatchedSecond::default()
+            }];
+            let watched = Watched {
+                seconds,
+                ..Watched::default()
+            };
+            let mut rows = rows(&watched).into_iter();
+            rows.find(|row| row.0 == "its threads").map(|row| row.1)
+        };
+        assert_eq!(of(0), None);
+        assert_eq!(of(4).as_deref(), Some("t4 40 %, t3 30 %, t2 20 %, t1 10 %"));
+        assert_eq!(
+            of(6).as_deref(),
+            Some("t6 60 %, t5 50 %, t4 40 %, t3 30 %, 2 less busy")
+        );
+    }
 
     #[test]
     fn what_was_seen_is_means_by_thread_and_what_it_held() {
@@ -389,7 +441,10 @@ mod tests {
         };
         let rows = rows(&watched);
         let row = |name: &str| rows.iter().find(|row| row.0 == name).map_or("", |row| &row.1);
-        assert!(row("server").starts_with("process 7: 1.33 CPUs, 3 threads; 8 switches a second, "));
+        assert_eq!(
+            row("server"),
+            "process 7: 1.33 CPUs, 3 threads; 8 switches a second, 2.00 MiB"
+        );
         // The second in which nothing was seen is none.
         assert_eq!(row("its threads"), "reactor 63 %, main 10 %");
         assert_eq!(row("descriptors"), "12");

@@ -148,10 +148,7 @@ impl Pages {
         let (now, used) = (Instant::now(), usage_self().cpu());
         let mut last = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, before) = last.replace((now, used)).unwrap_or((self.began, Duration::ZERO));
-        let time = now.saturating_duration_since(since).as_secs_f64().max(1e-3);
-        let percent = 100.0 * used.saturating_sub(before).as_secs_f64() / time;
-        // As NATS has it; more would only seem exact.
-        (10.0 * percent).round() / 10.0
+        percent(used.saturating_sub(before), now.saturating_duration_since(since))
     }
 
     /// Whether new clients are served: once it stops they are not.
@@ -202,6 +199,12 @@ fn uptime(seconds: u64) -> String {
     }
 }
 
+/// How much of one CPU was used in this time, in percent with one digit: as NATS has it; more would only seem exact.
+fn percent(used: Duration, time: Duration) -> f64 {
+    let percent = 100.0 * used.as_secs_f64() / time.as_secs_f64().max(1e-3);
+    (10.0 * percent).round() / 10.0
+}
+
 /// What the process has in memory now; none where the kernel does not say.
 fn memory_bytes() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -225,6 +228,14 @@ mod tests {
         ] {
             assert_eq!(uptime(seconds), text);
         }
+    }
+
+    #[test]
+    fn cpu_time_is_a_share_of_the_time_with_one_digit() {
+        let of = |used_ms, time_ms| percent(Duration::from_millis(used_ms), Duration::from_millis(time_ms));
+        assert_eq!(of(1_000, 3_000), 33.3);
+        assert_eq!(of(5_000, 2_000), 250.0);
+        assert_eq!(of(0, 0), 0.0);
     }
 
     #[test]
