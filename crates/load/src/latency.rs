@@ -158,6 +158,8 @@ mod tests {
         assert_eq!((latency.count(), latency.overflow()), (100, 20));
         assert!(is_near(latency.quantile(0.7), 1_000));
         assert_eq!(latency.quantile(0.9), Some(Quantile::Overflow));
+        assert!(latency.ns(0.7).is_some_and(|ns| ns.abs_diff(1_000) <= 1));
+        assert_eq!((latency.ns(0.9), latency.ns(0.95)), (Some(MOST_NS), None));
     }
 
     #[test]

@@ -384,11 +384,13 @@ mod tests {
                 return;
             }
         };
-        let listener = link
-            .server
-            .inside(|| TcpListener::bind((SERVER, 0)))
-            .unwrap()
-            .unwrap();
+        let listener = thread::scope(|scope| {
+            let at_the_server = scope.spawn(|| {
+                link.enter_server().unwrap();
+                TcpListener::bind((SERVER, 0)).unwrap()
+            });
+            at_the_server.join().unwrap()
+        });
         let at = listener.local_addr().unwrap();
         const BYTES: usize = 1 << 20;
         thread::scope(|scope| {

@@ -276,6 +276,11 @@ mod tests {
         // Nine tenths of them are 25,408.8.
         assert_eq!(judge(&needs(25_408), &supply), []);
         assert_eq!(said(&needs(25_409), &supply).0, Severity::Note);
+        // With a fifth more they would be 72,000.
+        supply.sockets.local_ports = Some((1_024, 65_535));
+        let (severity, says) = said(&needs(60_000), &supply);
+        assert_eq!(severity, Severity::Note);
+        assert!(says.contains("at several"), "{says}");
         let (_, says) = said(&needs(70_000), &supply);
         assert!(says.contains("at several"), "no setting gives more ports: {says}");
         assert!(!more_ports(64_512).contains("at several"));

@@ -669,6 +669,19 @@ mod tests {
     }
 
     #[test]
+    fn of_answers_that_come_together_each_was_on_its_way() {
+        let mut watch = ();
+        let mut recorder = held_for_a_second(None, &mut watch);
+        recorder.sends([0; 2], 1, 4);
+        recorder.advance(20 * MS);
+        recorder.answers(0, 0, 20 * MS, 4);
+        let record = recorder.end(1_000 * MS, 0);
+        for in_flight in [record.in_flight, record.in_flight_by_law] {
+            assert!((in_flight - 4.0 * 0.02).abs() < 1e-9, "{in_flight}");
+        }
+    }
+
+    #[test]
     fn what_was_given_up_counts_with_the_time_until_then() {
         let mut watch = ();
         let ramp = Ramp::hold(Duration::from_secs(1));
@@ -711,6 +724,24 @@ mod tests {
             .collect();
         assert_eq!(series, [(0, 2, Some(5)), (1, 0, None), (2, 3, Some(5))]);
         assert_eq!(seen.0, [[2, 2], [0, 0], [3, 3]]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_in_its_second_whether_a_request_stands_for_it_or_not() {
+        let mut watch = ();
+        let ramp = Ramp::hold(Duration::from_secs(2));
+        let mut recorder = Recorder::new(0, Used::default(), ramp, None, &mut watch);
+        recorder.faults(Failure::Unasked);
+        recorder.faults(Failure::Unasked);
+        recorder.sends([1; 2], 1, 1);
+        recorder.fails(1, 1, 2, Failure::Closed);
+        recorder.advance(SECOND_NS);
+        recorder.faults(Failure::Unasked);
+        let record = recorder.end(2 * SECOND_NS - 1, 0);
+        let failed: Vec<u64> = record.series.iter().map(|second| second.failed).collect();
+        assert_eq!(failed, [3, 1]);
+        let kinds = [Failure::Unasked, Failure::Closed].map(|kind| record.failures.of(kind));
+        assert_eq!(kinds, [3, 1]);
     }
 
     const MS: u64 = 1_000_000;

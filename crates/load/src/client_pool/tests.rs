@@ -77,6 +77,7 @@ fn places_are_counted_from_0_and_one_that_began_is_made_at_its_place() {
         .unwrap();
     }
     assert_eq!(made, [1]);
+    assert!(format!("{pool:?}").starts_with("ClientPool of 3 by "), "{pool:?}");
     drop(listener);
 }
 

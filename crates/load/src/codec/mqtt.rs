@@ -150,6 +150,10 @@ mod tests {
         let mut said = Vec::new();
         Mqtt.publish(10, b"hello", &mut said);
         assert_eq!(said, b"\x30\x0a\0\x03g10hello");
+        // The longest of which one byte tells the length.
+        let mut said = Vec::new();
+        Mqtt.publish(1, &[b'x'; 123], &mut said);
+        assert_eq!(said[..6], *b"\x30\x7f\0\x02g1");
         // 200 bytes: seven bits of them, and one more byte.
         let mut said = Vec::new();
         Mqtt.publish(1, &[b'x'; 196], &mut said);

@@ -212,6 +212,23 @@ fn the_slowest_reads_a_byte_at_a_time() {
 }
 
 #[test]
+fn who_is_idle_is_looked_at_now_and_then() {
+    let (at, _may) = alphabet_at_a_word();
+    let (mut paced, bound, mut watch) = (paced(at, 1, ClientKind::Idle, PATIENCE), Bound::new(1), ());
+    let mut recorder = Recorder::begin(Ramp::hold(PATIENCE), None, &mut watch);
+    let start_ns = recorder.start_ns();
+    let deadline = Instant::now() + PATIENCE;
+    while !paced.clients.first().is_some_and(|client| client.is_made) {
+        assert!(Instant::now() < deadline, "it does not connect");
+        look(&mut paced, start_ns, &bound, &mut recorder);
+    }
+    for nth in 1..3 {
+        let looked = look(&mut paced, start_ns + nth * LOOK_EVERY_NS, &bound, &mut recorder);
+        assert_eq!(looked, (LOOK_EVERY_NS, 0));
+    }
+}
+
+#[test]
 fn what_says_nothing_is_held_and_made_anew_where_the_server_ends_it() {
     let at = serve(|stream| {
         let _ = (&stream).read(&mut [0; 16]);

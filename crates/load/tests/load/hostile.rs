@@ -4,13 +4,17 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use threadgauge_load::codec::{Chat, Codec, Nats};
 use threadgauge_load::exchange::{Bytes, Echo, Exchange, Http, HttpRequest, Numbered};
-use threadgauge_load::{Failure, Groups, Load, LoadError, Pace, Plan, Ramp, Record, Requests, Watch};
+use threadgauge_load::{
+    Failure, FaultKind, Groups, Load, LoadError, Pace, Plan, Ramp, Record, Requests, Watch,
+};
 
 use super::requests::{PATIENCE, SPAN, clients, head, open, server};
 
@@ -229,6 +233,68 @@ fn what_is_no_whole_message_when_all_has_come_is_a_fault() {
     let record = groups.run(load, PATIENCE, 1, &mut ()).unwrap();
     assert_eq!(
         (record.answered, record.failures.of(Failure::Unasked)),
+        (1, 1),
+        "{record:?}"
+    );
+}
+
+/// Has the server go on when all has come, and ends some looks after that.
+struct HearsOut {
+    word: Sender<()>,
+    went_on: Arc<AtomicBool>,
+    looks: u32,
+    left: u32,
+}
+
+impl Watch for HearsOut {
+    fn goes_on(&mut self) -> bool {
+        self.looks += 1;
+        // The first looks are those until all has come.
+        if self.looks == 5 {
+            self.word.send(()).unwrap();
+        }
+        self.left -= u32::from(self.went_on.load(Ordering::SeqCst));
+        self.left > 0
+    }
+}
+
+#[test]
+fn what_comes_when_all_has_come_is_heard_out() {
+    let (word, may) = channel();
+    let went_on = Arc::new(AtomicBool::new(false));
+    let (may, goes_on) = (Mutex::new(may), Arc::clone(&went_on));
+    let at = greets(move |mut client: &TcpStream, mut input| {
+        let mut payload = [0; 64 + 2];
+        input.read_exact(&mut payload).unwrap();
+        let delivery = [b"MSG g0 1 64\r\n", &payload[..]].concat();
+        client.write_all(&delivery).unwrap();
+        if may.lock().unwrap().recv().is_ok() {
+            client.write_all(&delivery).unwrap();
+            goes_on.store(true, Ordering::SeqCst);
+            let _ = input.read(&mut [0]);
+        }
+    });
+    let plan = Plan {
+        connections: 1,
+        group_size: 1,
+        payload_bytes: 64.into(),
+        patience: PATIENCE,
+    };
+    let load = Load::Closed {
+        outstanding: NonZeroUsize::MIN,
+    };
+    let mut groups = Groups::connect(at, &Nats::ECHOING, plan).unwrap();
+    groups.listen_on(PATIENCE);
+    let mut watch = HearsOut {
+        word,
+        went_on,
+        looks: 0,
+        left: 3,
+    };
+    let record = groups.run(load, PATIENCE, 1, &mut watch).unwrap();
+    let faults = record.faults.as_ref().unwrap();
+    assert_eq!(
+        (record.answered, faults.count(FaultKind::Duplicated)),
         (1, 1),
         "{record:?}"
     );
