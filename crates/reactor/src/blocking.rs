@@ -494,11 +494,12 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         interest.set(PollFlags::OUT, waiting.bytes > 0);
         let timeout = self.nearest(waiting.look_at).map(|(at, _)| at);
         let client = self.wait_for(interest, timeout);
+        let mut came = false;
         let useless = PollFlags::ERR | PollFlags::NVAL | PollFlags::HUP;
         if client.intersects(useless) && !reads {
             self.fail();
         } else if reads && !client.is_empty() && client != PollFlags::OUT {
-            self.receive(RecvFlags::DONTWAIT);
+            came = self.receive(RecvFlags::DONTWAIT);
         }
         if let Some((at, what)) = self.nearest(waiting.look_at)
             && at <= Instant::now()
@@ -519,6 +520,10 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
                     if let Some(shared) = &mut self.shared {
                         shared.throttle.ends(at);
                     }
+                }
+                // What it said may have kept the session for as long.
+                Due::End(_) if came || !closing::is_silent(self.socket, self.counters) => {
+                    self.times.listens(Instant::now());
                 }
                 Due::End(reason) => self.connection.end(reason),
             }
@@ -633,3 +638,7 @@ fn from_now(after: Duration) -> Option<Instant> {
 fn left(until: Instant) -> Timespec {
     timespec(until.saturating_duration_since(Instant::now()))
 }
+
+#[cfg(test)]
+#[path = "blocking_test.rs"]
+mod tests;

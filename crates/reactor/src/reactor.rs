@@ -35,6 +35,8 @@ mod order_test;
 mod peer;
 pub(crate) mod peer_table;
 #[cfg(test)]
+mod peer_table_test;
+#[cfg(test)]
 mod pressure_test;
 mod reading;
 mod serving_loop;

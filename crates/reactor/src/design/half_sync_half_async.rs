@@ -24,7 +24,7 @@ use crate::listen::{Accepted, RETRY};
 use crate::outbox::Spares;
 use crate::protocol::{Job, Protocol};
 use crate::reactor::join_handles::JoinHandles;
-use crate::reactor::peer_table::{Interrupted, PeerTable, SharedPeer, Visit, WorkerContext, do_step};
+use crate::reactor::peer_table::{Interrupted, Output, PeerTable, SharedPeer, Visit, WorkerContext, do_step};
 use crate::reactor::slots::Permit;
 use crate::reactor::thread_count::ThreadCount;
 use crate::reactor::{Handler, Interest, Mailbox, Reactor, Readiness, Token};
@@ -275,7 +275,7 @@ impl<P: Protocol> Pool<'_, P> {
             // Now, or the client's socket would stay open until somebody else has something to do.
             drop(peer);
             for peer in context.touched.drain(..) {
-                tasks.extend(may_receive(&peer).then_some(Task::Receive(peer.id)));
+                tasks.extend(may_receive(&mut peer.output()).then_some(Task::Receive(peer.id)));
             }
             tasks.extend(
                 context
@@ -314,8 +314,7 @@ impl<P: Protocol> Pool<'_, P> {
 }
 
 /// Whether the loop has asked for input of a connection that can be received now. It is told so once.
-fn may_receive<S>(peer: &SharedPeer<S>) -> bool {
-    let mut output = peer.output();
+fn may_receive(output: &mut Output) -> bool {
     let may = output.marks == ASKED && output.wants_input && !output.is_closed;
     if may {
         output.marks = 0;
@@ -353,6 +352,16 @@ struct SlotState {
     may_be_lost: bool,
     /// The end was received, which the pool may not have come to yet: nothing follows it but the client's loss.
     ended: bool,
+}
+
+impl SlotState {
+    /// The kernel says that there is something.
+    fn hear(&mut self, readiness: Readiness) {
+        let is_end = readiness == Readiness::End;
+        self.readable = true;
+        self.end_announced |= is_end;
+        self.may_be_lost |= is_end;
+    }
 }
 
 type Loop<P> = Reactor<Task<<P as Protocol>::Session>>;
@@ -562,9 +571,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
             }
             slot => {
                 if let Some(state) = self.slots.get_mut(slot.number() as usize) {
-                    state.readable = true;
-                    state.end_announced |= readiness == Readiness::End;
-                    state.may_be_lost |= readiness == Readiness::End;
+                    state.hear(readiness);
                     self.receive(slot.number());
                 }
             }
@@ -611,7 +618,7 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
         self.pool.table.flush(&mut self.context);
         // Blocked sockets are reported when they are not any more.
         for peer in self.context.touched.drain(..) {
-            if may_receive(&peer) {
+            if may_receive(&mut peer.output()) {
                 self.queued.push(peer.id.slot());
             }
         }
@@ -639,6 +646,48 @@ impl<P: Protocol> Handler<Task<P::Session>> for AsyncHalf<'_, '_, '_, P> {
         }
         if self.failure.is_some() {
             reactor.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_is_told_once_that_it_may_receive_what_it_asked_for() {
+        for (marks, wants_input, is_closed, may) in [
+            (ASKED, true, false, true),
+            (0, true, false, false),
+            (BUSY, true, false, false),
+            (BUSY | ASKED, true, false, false),
+            (ASKED, false, false, false),
+            (ASKED, true, true, false),
+            (ASKED, false, true, false),
+        ] {
+            let mut output = Output::default();
+            (output.marks, output.wants_input, output.is_closed) = (marks, wants_input, is_closed);
+            let case = format!("{output:?}");
+            assert_eq!(may_receive(&mut output), may, "{case}");
+            assert_eq!(output.marks, if may { 0 } else { marks }, "{case}");
+            assert!(!may_receive(&mut output), "{case}: twice");
+        }
+    }
+
+    #[test]
+    fn an_end_that_was_announced_stays_announced() {
+        let mut state = SlotState::default();
+        for (readiness, is_end) in [
+            (Readiness::Data, false),
+            (Readiness::End, true),
+            (Readiness::Data, true),
+            (Readiness::End, true),
+        ] {
+            state.hear(readiness);
+            assert_eq!(
+                (state.readable, state.end_announced, state.may_be_lost),
+                (true, is_end, is_end)
+            );
         }
     }
 }

@@ -230,10 +230,9 @@ impl<P: Protocol> Main<'_, '_, '_, P> {
     fn take_ended(&mut self, ended: &mut Ended) {
         for (slot, scratch) in ended.threads.drain(..) {
             self.ending.push(slot);
-            if self.spares.len() < KEPT_SPARES {
-                self.spares.extend(scratch);
-            }
+            self.spares.extend(scratch);
         }
+        self.spares.truncate(KEPT_SPARES);
     }
 
     /// Joins the threads that have ended. One that is about to is waited for only if no slot is free otherwise.

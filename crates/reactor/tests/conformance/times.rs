@@ -56,6 +56,9 @@ const MEMBERS: &[Case] = &[
 /// So little that it is soon more than may wait.
 const LITTLE: &str = "output_limit=65536";
 
+/// How long a client that reads slowly may take nothing, on a machine with a CPU for it.
+const WRITE_TIME: Duration = Duration::from_millis(400);
+
 /// Longer than anything takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -108,35 +111,47 @@ fn asks_and_takes_nothing(pair: Pair) {
 
 /// It gets all its answers, though it took none for ten times the idle time.
 fn not_read_from(pair: Pair) {
-    let server = pair.serve(&[LITTLE, "idle_ms=50"]);
-    let mut client = server.connect();
-    client.take_little();
-    let (requests, request, answer) = requests(pair.protocol);
-    let asked = Instant::now();
-    let quiet = || asked.elapsed() > Duration::from_millis(500);
-    let sent = send_on(&mut client, &requests, quiet);
-    while !quiet() {
-        sleep(Duration::from_millis(1));
-    }
-    let mut left = sent / request * answer;
-    if pair.protocol == BuiltIn::Groups {
-        client.expect_info();
-    }
-    while left > 0 {
-        let came = client.read(left.min(65_536)).len();
-        assert!(came > 0, "it was ended {left} bytes before the end");
-        left -= came;
-    }
-    drop(client);
-    let counted = server.stop();
-    assert!(counted.of("wake_ups") < 50_000, "it spins: {counted:?}");
+    where_there_is_a_cpu(Duration::from_millis(50), |limit| {
+        let server = pair.serve(&[LITTLE, &idle_time(limit)]);
+        let began = Instant::now();
+        let mut client = server.connect();
+        client.take_little();
+        let (requests, request, answer) = requests(pair.protocol);
+        let mut full = None;
+        let mut quiet = || full.get_or_insert_with(Instant::now).elapsed() > 10 * limit;
+        let sent = send_on(&mut client, &requests, &mut quiet);
+        while !quiet() {
+            sleep(Duration::from_millis(1));
+        }
+        if full.is_some_and(|full| full - began > limit / 2) {
+            return false;
+        }
+        let listened_to = Instant::now();
+        let mut left = sent / request * answer;
+        if pair.protocol == BuiltIn::Groups {
+            client.expect_info();
+        }
+        while left > 0 {
+            let came = client.read(left.min(65_536)).len();
+            if came == 0 {
+                let silent = listened_to.elapsed();
+                assert!(silent > limit / 2, "it was ended {left} bytes before the end");
+                return false;
+            }
+            left -= came;
+        }
+        drop(client);
+        let counted = server.stop();
+        assert!(counted.of("wake_ups") < 50_000, "it spins: {counted:?}");
+        true
+    });
 }
 
 /// Its kernel acknowledges in steps, and the server's socket takes more in much longer ones, longer than the write
 /// time: it is no client that takes nothing.
 fn asks_and_reads_slowly(pair: Pair) {
     const PAGES: usize = 800;
-    where_there_is_a_cpu(|limit| {
+    where_there_is_a_cpu(WRITE_TIME, |limit| {
         let server = pair.serve(&[&write_time(limit)]);
         let mut client = server.connect();
         client.take_little();
@@ -151,7 +166,7 @@ fn asks_and_reads_slowly(pair: Pair) {
 /// The same of what others say.
 fn hears_and_reads_slowly(pair: Pair) {
     const LINES: usize = 13_000;
-    where_there_is_a_cpu(|limit| {
+    where_there_is_a_cpu(WRITE_TIME, |limit| {
         let server = pair.serve(&[LITTLE, &write_time(limit)]);
         let [mut slow, mut speaker] = [(); 2].map(|()| join(&server));
         slow.take_little();
@@ -171,10 +186,14 @@ fn write_time(limit: Duration) -> String {
     format!("write_timeout_ms={}", limit.as_millis())
 }
 
-/// Tries with longer and longer write times until this program has got a CPU often enough to read without a pause:
-/// until `try_with` says so.
-fn where_there_is_a_cpu(try_with: impl Fn(Duration) -> bool) {
-    let mut limit = Duration::from_millis(400);
+fn idle_time(limit: Duration) -> String {
+    format!("idle_ms={}", limit.as_millis())
+}
+
+/// Tries with longer and longer times, from `first` on, until this program has got a CPU often enough to do what it is
+/// to do in that time: until `try_with` says so.
+fn where_there_is_a_cpu(first: Duration, try_with: impl Fn(Duration) -> bool) {
+    let mut limit = first;
     while !try_with(limit) {
         limit *= 2;
         assert!(limit < PATIENCE, "there was no CPU to read with");
@@ -232,27 +251,43 @@ fn hears_and_takes_nothing(pair: Pair) {
 
 /// Who hears says something now and then, so that it is not idle itself.
 fn held_up(pair: Pair) {
-    let server = pair.serve(&[LITTLE, "idle_ms=1000"]);
-    let mut slow = join(&server);
-    slow.take_little();
-    let mut speaker = join(&server);
-    let line = format!("{:0999}\n", 0).into_bytes();
-    let mut held_up = None;
-    let said = send_on(&mut speaker, &line.repeat(20_000), || {
-        sleep(Duration::from_millis(10));
-        slow.send("still here\n");
-        held_up.get_or_insert_with(Instant::now).elapsed() > Duration::from_millis(2_000)
+    where_there_is_a_cpu(Duration::from_millis(1_000), |limit| {
+        let server = pair.serve(&[LITTLE, &idle_time(limit)]);
+        let (mut silent, mut last) = (Duration::ZERO, Instant::now());
+        let mut slow = join(&server);
+        slow.take_little();
+        let mut speaker = join(&server);
+        let mut speak_up = |slow: &mut Client| {
+            let _ = slow.try_send(b"still here\n");
+            silent = silent.max(std::mem::replace(&mut last, Instant::now()).elapsed());
+            silent
+        };
+        let line = format!("{:0999}\n", 0).into_bytes();
+        let mut held_up = None;
+        let said = send_on(&mut speaker, &line.repeat(20_000), || {
+            sleep(Duration::from_millis(10));
+            speak_up(&mut slow);
+            held_up.get_or_insert_with(Instant::now).elapsed() > 2 * limit
+        });
+        let listened_to = Instant::now();
+        let mut left = said / line.len() * line.len();
+        while left > 0 {
+            let silent = speak_up(&mut slow);
+            let came = slow.read(left.min(65_536)).len();
+            if came == 0 {
+                assert!(silent > limit / 2, "it was ended {left} bytes before the end");
+                return false;
+            }
+            left -= came;
+        }
+        // The rest of a line, and another.
+        let begun = said % line.len();
+        let whole = if begun > 0 { &line[..] } else { &[] };
+        let _ = speaker.try_send(&[&whole[begun..], b"and this\n"].concat());
+        let rest = [whole, b"and this\n"].concat();
+        let is_all = slow.read_up_to(rest.len()) == rest;
+        assert!(is_all || listened_to.elapsed() > limit / 2, "nobody goes on");
+        server.stop();
+        is_all
     });
-    let mut left = said / line.len() * line.len();
-    while left > 0 {
-        let came = slow.read(left.min(65_536)).len();
-        assert!(came > 0, "it was ended {left} bytes before the end");
-        left -= came;
-    }
-    // The rest of a line, and another.
-    let begun = said % line.len();
-    let whole = if begun > 0 { &line[..] } else { &[] };
-    speaker.send([&whole[begun..], b"and this\n"].concat());
-    slow.expect([whole, b"and this\n"].concat());
-    server.stop();
 }

@@ -562,6 +562,26 @@ mod tests {
     }
 
     #[test]
+    fn options_change_but_for_those_that_clients_were_told() {
+        let broker = Broker::default();
+        let before = broker.options();
+        broker.change(|options| {
+            options.max_subscriptions += 1;
+            options.max_payload += 1;
+            options.max_control_line += 1;
+            options.server_name.push('x');
+            options.server_id.push('x');
+        });
+        let now = broker.options();
+        assert_eq!(now.max_subscriptions, before.max_subscriptions + 1);
+        let stays = |options: &Options| {
+            let names = [&options.server_name, &options.server_id].map(String::clone);
+            (names, options.max_payload, options.max_control_line)
+        };
+        assert_eq!(stays(&now), stays(&before));
+    }
+
+    #[test]
     fn bytes_are_counted_whatever_the_sizes() {
         let broker = Broker::default();
         let client = broker.client(ConnectionId::new(0, 0, 0));

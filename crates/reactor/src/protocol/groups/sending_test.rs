@@ -73,6 +73,22 @@ fn a_message_to_its_own_sender_is_no_exception() {
 }
 
 #[test]
+fn a_large_message_counts_for_as_many_as_copying_it_takes() {
+    let mut server = server(Options::default());
+    let many = hearer(&mut server, "a", 300);
+    let speaker = connect(&mut server);
+    assert!(!server.receive_for_a_turn(speaker, b"PUB a 3\r\none\r\nPUB a 3\r\ntwo\r\n"));
+    assert!(hear(&mut server, many) == ["one", "two"].map(|text| delivered(0..300, text)).concat());
+    // Sixteen times as much as is copied in the time of a delivery.
+    let large = "x".repeat(16 * COPIED_IN_A_DELIVERY);
+    let message = format!("PUB a {}\r\n{large}\r\n", large.len());
+    assert!(server.receive_for_a_turn(speaker, message.as_bytes()));
+    let (_, most, all) = in_turns(&mut server, speaker, many);
+    assert_eq!(most, MOST_IN_A_TURN.div_ceil(17));
+    assert!(all == delivered(0..300, &large));
+}
+
+#[test]
 fn so_many_that_they_are_not_found_at_once_get_it_once() {
     let mut server = server(Options::default());
     let count = 90_000;

@@ -272,7 +272,7 @@ impl<V> Node<V> {
                 node.is_used()
             }),
             (token, rest) => {
-                if let Some(node) = self.below.get_mut(token) {
+                if let Some(node) = self.below.literal.get_mut(token) {
                     node.take_matches_behind(rest, taken, nodes);
                     if !node.is_used() {
                         self.below.remove(token);
@@ -323,14 +323,6 @@ impl<V> Below<V> {
             REST => self.rest.as_deref(),
             _ if self.literal.is_empty() => None,
             _ => self.literal.get(token).map(|node| &**node),
-        }
-    }
-
-    fn get_mut(&mut self, token: &[u8]) -> Option<&mut Node<V>> {
-        match token {
-            ANY => self.any.as_deref_mut(),
-            REST => self.rest.as_deref_mut(),
-            _ => self.literal.get_mut(token).map(|node| &mut **node),
         }
     }
 

@@ -1,0 +1,63 @@
+//! Visits of one thread to one connection, without a design.
+
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext};
+use crate::protocol::bytes::Bytes;
+use crate::{Server, Stop};
+
+const MIB: usize = 1024 * 1024;
+
+/// Who has its answer, and whose end has come after that, comes to `test`, with a moment.
+fn lingers(
+    test: impl Fn(&PeerTable<'_, Bytes>, &Arc<SharedPeer<Bytes>>, Instant, &mut WorkerContext<'_, Bytes>),
+) {
+    let stop = Stop::new().expect("a pipe");
+    let bound = Server::new(Bytes).bind("127.0.0.1:0").expect("a port");
+    let run = bound.run_by(&stop, |serving| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let _client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (socket, _) = listener.accept().expect("accepts");
+        let table = PeerTable::new(serving);
+        let mut context = WorkerContext::new(serving.counters.block(0), 0);
+        let now = Instant::now();
+        let permit = table.slots.take(0).expect("a permit");
+        let peer = table.open(permit, socket.into(), now, &mut context);
+        table.visit(&peer, Visit::Received(b"5\n"), now, &mut context);
+        table.flush(&mut context);
+        while let Some((peer, visit)) = context.visits.pop() {
+            table.visit(&peer, visit, now, &mut context);
+        }
+        assert!(peer.output().lingers && !peer.output().is_closed);
+        test(&table, &peer, now, &mut context);
+        assert!(peer.output().is_closed && table.at(peer.id.slot()).is_none());
+        Ok(())
+    });
+    run.expect("served");
+}
+
+#[test]
+fn who_sends_on_after_its_end_is_closed_when_so_much_has_come() {
+    lingers(|table, peer, now, context| {
+        let mut came = 0;
+        while !peer.output().is_closed {
+            assert!(came < 64 * MIB, "it is heard out for ever");
+            table.visit(peer, Visit::Received(&vec![0; MIB]), now, context);
+            came += MIB;
+        }
+        assert_eq!(came, 64 * MIB);
+    });
+}
+
+#[test]
+fn who_says_nothing_after_its_end_is_closed_in_time() {
+    lingers(|table, peer, now, context| {
+        let (at, slot) = context.timers.pop().expect("it is visited again");
+        assert!(at > now && slot == peer.id.slot());
+        table.visit(peer, Visit::Timer, now, context);
+        assert!(!peer.output().is_closed);
+        table.visit(peer, Visit::Timer, at, context);
+    });
+}
