@@ -406,6 +406,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_picks_planned_cases_in_the_order_of_the_plan() {
+        let mut all = cases();
+        all.push(testing::case(params(1, 7), [(TIME, vec![1.0])]));
+        let view = view(all, 1);
+        let picked = |pattern: Params| view.planned(pattern).cloned().collect::<Vec<_>>();
+        let ones = [params(1, 1), params(1, 7)];
+        assert_eq!(picked(Params::new().with("n", 1)), ones);
+        assert_eq!(picked(Params::new()).len(), 4);
+        assert!(picked(Params::new().with("n", 9)).is_empty());
+    }
+
+    #[test]
     fn a_cell_is_one_case_of_its_experiment() {
         let mut all = cases();
         all.push(testing::case(params(1, 7), [(TIME, vec![1.0])]));

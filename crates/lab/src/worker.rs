@@ -224,20 +224,34 @@ fn extra_ns(took_ns: u64, percent: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn worker(handicap_percent: u32) -> Worker {
-        Worker::new(&Order {
+    fn order(handicap_percent: u32) -> Order {
+        Order {
             experiment: "toy".to_owned(),
             params: Params::new(),
             cpus: Vec::new(),
             handicap_percent,
             launched_ns: 7,
             each: None,
-        })
+        }
+    }
+
+    fn worker(handicap_percent: u32) -> Worker {
+        Worker::new(&order(handicap_percent))
     }
 
     #[test]
-    fn it_knows_when_it_was_launched() {
-        assert_eq!(worker(0).launched_ns(), 7);
+    fn it_knows_when_it_was_launched_and_what_the_user_has_computed() {
+        assert_eq!((worker(0).launched_ns(), worker(0).each()), (7, None));
+        let each = Some(Each {
+            command: vec!["gzip".to_owned()],
+            items: vec!["a".to_owned()],
+            alone: Vec::new(),
+        });
+        let order = Order {
+            each: each.clone(),
+            ..order(0)
+        };
+        assert_eq!(Worker::new(&order).each(), each.as_ref());
     }
 
     #[test]
