@@ -16,7 +16,7 @@ use threadgauge_report::{
     Style, claims_table, comparison_json, comparison_markdown, comparison_text, html, markdown, picture,
     samples_csv, terminal, terminal_screen, terminal_summary, write_all, xlsx_buffer,
 };
-use threadgauge_results::{Compared, ComparisonResult, Finding, Level, Results, Status};
+use threadgauge_results::{CaseResult, Compared, ComparisonResult, Finding, Level, Params, Results, Status};
 
 const WIDE: Style = Style {
     width: 80,
@@ -61,6 +61,50 @@ fn an_experiment_reads_as_agreed_on_80_and_on_40_columns() {
         }
         insta::assert_snapshot!(format!("summary_{name}"), terminal_summary(&results, &style));
     }
+}
+
+#[test]
+fn where_no_column_a_parameter_fits_a_case_is_named_by_what_differs_from_the_reference() {
+    let mut print = results().experiments.swap_remove(2);
+    let measured = print.cases[0].clone();
+    let names = [
+        "connections",
+        "messages",
+        "payload",
+        "receivers",
+        "senders",
+        "rate",
+        "window",
+        "threads",
+    ];
+    let case = |twice: &str| {
+        let params = names.iter().fold(Params::new(), |params, name| {
+            params.with(name, if *name == twice { 2 } else { 1 })
+        });
+        CaseResult {
+            id: params.case_id("print"),
+            params,
+            ..measured.clone()
+        }
+    };
+    let reference = case("");
+    print.reference = Some(reference.id.clone());
+    print.cases = names.map(case).into();
+    print.cases.insert(3, reference);
+    let text = terminal(&print, &WIDE);
+    let firsts: Vec<_> = text
+        .lines()
+        .skip_while(|line| !line.contains('─'))
+        .skip(1)
+        .map_while(|line| line.split_whitespace().next())
+        .collect();
+    let of = |name: &str| format!("{name}=2");
+    let [a, b, c, rest @ ..] = names.map(of);
+    let [d, e, f, g, h] = rest;
+    assert_eq!(firsts, [&a, &b, &c, "the", &d, &e, &f, &g, &h], "{text}");
+    let words: Vec<_> = text.split_whitespace().collect();
+    let says = "A case is named by what differs from connections=1,messages=1,";
+    assert!(words.join(" ").contains(says), "{text}");
 }
 
 #[test]

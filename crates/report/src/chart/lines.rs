@@ -146,8 +146,17 @@ mod tests {
             vec![(100.0, 50.0), (200.0, 50.0)],
             vec![(100.0, 50.0)],
             vec![(100.0, 51.0), (200.0, 90.0)],
+            // Six apart is beside: across, and along.
+            vec![(206.0, 50.0), (100.0, 57.0)],
+            vec![(200.0, 56.0)],
         ];
-        let expected = [vec![-9.0, 0.0], vec![0.0], vec![9.0, 0.0]];
+        let expected = [
+            vec![-9.0, 0.0],
+            vec![0.0],
+            vec![9.0, 0.0],
+            vec![0.0, 0.0],
+            vec![0.0],
+        ];
         assert_eq!(asides(&places), expected);
     }
 }

@@ -134,7 +134,6 @@ fn draw(sheet: &mut Worksheet, name: &str, figure: &Figure, top: u32) -> Result<
     });
     let heads = [figure.x.label.as_str(), "", "below", "above"];
     let mut row = top + 3;
-    let mut drawn = 0;
     for (i, series) in figure.series.iter().enumerate() {
         for (column, head) in (0u16..).zip(heads) {
             let head = if column == 1 { &series.name } else { head };
@@ -169,11 +168,10 @@ fn draw(sheet: &mut Worksheet, name: &str, figure: &Figure, top: u32) -> Result<
         }
         if !series.points.is_empty() {
             add(&mut chart, name, figure, i, first, row);
-            drawn += 1;
         }
         row += 2;
     }
-    if drawn == 0 {
+    if figure.series.iter().all(|series| series.points.is_empty()) {
         text(
             sheet,
             top + 2,
