@@ -5,7 +5,12 @@ use std::sync::LazyLock;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
 
 /// Every experiment.
-pub const CATALOGUE: Catalogue = Catalogue(&[
+pub const CATALOGUE: Catalogue = Catalogue {
+    experiments: EXPERIMENTS,
+    tables: &[crate::source_004::table],
+};
+
+const EXPERIMENTS: &[&Experiment] = &[
     &crate::null::EXPERIMENT,
     &crate::create::EXPERIMENT,
     &crate::ring::EXPERIMENT,
@@ -33,14 +38,17 @@ pub const CATALOGUE: Catalogue = Catalogue(&[
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,
-]);
+];
 
 /// Every experiment, and the one about computations of the user's own, which runs only where they are given.
 #[must_use]
 pub fn runnable() -> Catalogue {
     static ALL: LazyLock<Vec<&'static Experiment>> =
         LazyLock::new(|| CATALOGUE.iter().chain([&crate::each::EACH]).collect());
-    Catalogue(&ALL)
+    Catalogue {
+        experiments: &ALL,
+        ..CATALOGUE
+    }
 }
 
 /// The experiment that decides a claim, and whether it is in the catalogue (true) or still to come.
@@ -102,12 +110,8 @@ mod tests {
                 (Profile::Quick, 120.0, 30.0, 10.0, 25.0, 420.0),
                 (Profile::Standard, 900.0, 600.0, 90.0, 440.0, 3600.0),
             ] {
-                let expected = expected(&Site {
-                    profile,
-                    cpus: CpuList::new(0..cpus),
-                    free_memory_mib,
-                    each: None,
-                });
+                let cpus = CpuList::new(0..cpus);
+                let expected = expected(&Site::new(profile, &cpus, &[], free_memory_mib));
                 let sum = |part: &[&str]| -> f64 {
                     let of = expected.iter().filter(|(id, _)| part.contains(id));
                     of.map(|(_, seconds)| seconds).sum()
@@ -194,7 +198,7 @@ mod tests {
     /// What decides each claim where each case of `profile` is planned and none has figures yet.
     fn unmeasured(profile: Profile) -> Vec<(&'static str, Verdict, String)> {
         let site = testing::site(profile, 2);
-        let planned = CATALOGUE.planned(&site.cpus);
+        let planned = CATALOGUE.planned(&site);
         let of = |experiment: &'static Experiment| {
             let failed = || Lack::new(Need::Figures, "it failed");
             let cases = (experiment.plan)(&site).cases;

@@ -3,7 +3,7 @@
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_machine::{CpuList, allowed_cpus, fingerprint};
+use threadgauge_machine::{CpuList, allowed_cpus, smt_siblings};
 
 use crate::guests::{Guest, guest};
 
@@ -128,9 +128,8 @@ pub const NO_SIBLINGS: &str = "needs two CPUs of one core (SMT), and none of thi
 ///
 /// Failed where they cannot be read.
 pub fn cores_with_siblings() -> Result<Vec<CpuList>, CaseError> {
-    let (allowed, machine) = (allowed()?, fingerprint());
-    let cores = machine.topology.smt_siblings.unwrap_or_default().into_iter();
-    let of_core = cores.map(|core| core.intersection(&allowed));
+    let allowed = allowed()?;
+    let of_core = smt_siblings().into_iter().map(|core| core.intersection(&allowed));
     Ok(of_core.filter(|cpus| cpus.len() > 1).collect())
 }
 

@@ -3,6 +3,7 @@
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. The users are
 //! [`threadgauge_load`]'s; `guests/c/servers/chat_threads.c` is the server of two threads a connection.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use threadgauge_lab::point::{Parameter, Value, refused};
@@ -13,6 +14,7 @@ use threadgauge_load::{AfterSending, Groups, Load, LoadError, Plan as Users, Tal
 use threadgauge_machine::Activity;
 use threadgauge_results::{Figure, Table};
 
+use crate::conditions::{OLD_LIBRARY, PREEMPTION, SMT, sizes_between};
 use crate::guests::{Guest, guest};
 use crate::servers::clients::{Addresses, has_room};
 use crate::servers::{Design, cpu_since};
@@ -23,7 +25,7 @@ pub(crate) const CHAT_THREADS: Guest = guest!("chat_threads");
 /// Wall time over messages sent and received.
 const TIME: Metric = metric("ns_per_message", "ns");
 /// VolanoMark's score: messages sent and received a second.
-const SCORE: Metric = metric("messages_per_s", "messages/s");
+pub const SCORE: Metric = metric("messages_per_s", "messages/s");
 /// CPU time of all of the server's threads, over messages sent and received.
 const SERVER: Metric = metric("server_cpu_ns_per_message", "ns");
 /// The same of the users.
@@ -278,6 +280,8 @@ fn plan(site: &Site) -> Plan {
         if all > 1 {
             cases.extend(alone.map(|design| Case::original(1).design(design)));
         }
+        let between = sizes_between(site).into_iter();
+        cases.extend(between.map(|cpus| Case::original(cpus).design(ServedBy::TwoThreads)));
         let standard = [MANY[0], MANY[4]];
         let counts = site.profile.pick(&standard[..], &standard[..], &MANY[..]);
         let of_each = |design| {
@@ -413,26 +417,18 @@ fn all_cpus(view: &View<'_>) -> u64 {
     view.all_cpus().unwrap_or(1)
 }
 
-const LIBRARIES: &str = "needs the old thread library, LinuxThreads, which no current system has";
-
 fn claims() -> Vec<Claim> {
     vec![
-        (
-            "preemption-within-1pct-on-server",
-            not_testable(
-                "needs the same machine booted with and without kernel preemption: run once under each and compare the two \
-                 result folders",
-            ),
-        ),
-        (
-            "smt-5-to-6pct-on-server",
-            not_testable(
-                "needs the same machine with SMT on and off: run once with each and compare the two result folders",
-            ),
-        ),
-        ("nptl-server-gain-over-65pct-on-smp", not_testable(LIBRARIES)),
-        ("nptl-server-gain-10pct-on-one-cpu", not_testable(LIBRARIES)),
+        ("preemption-within-1pct-on-server", not_testable(PREEMPTION)),
+        ("smt-5-to-6pct-on-server", not_testable(SMT)),
+        ("nptl-server-gain-over-65pct-on-smp", not_testable(OLD_LIBRARY)),
+        ("nptl-server-gain-10pct-on-one-cpu", not_testable(OLD_LIBRARY)),
     ]
+}
+
+/// Messages a second of the original's server and its 200 users, which share so many CPUs: source 004's figure 9.
+pub fn score_on(cpus: u64) -> Statistic {
+    score(Case::original(cpus).design(ServedBy::TwoThreads))
 }
 
 fn score(case: Case) -> Statistic {
@@ -598,8 +594,12 @@ fn designs_table(view: &View<'_>) -> Table {
         ];
         rows.push(place.into_iter().chain(figures).collect());
     };
+    let planned = view
+        .planned(Params::default())
+        .filter_map(|params| params.int("cpus"));
+    let sizes: BTreeSet<u64> = planned.collect();
     for design in ServedBy::all() {
-        for cpus in if all > 1 { vec![all, 1] } else { vec![1] } {
+        for &cpus in sizes.iter().rev() {
             let case = Case::original(cpus).design(design);
             add(case);
             add(case.yields(true));

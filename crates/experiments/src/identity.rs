@@ -8,6 +8,7 @@ use std::process::Stdio;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Table;
 
+use crate::conditions::OLD_LIBRARY;
 use crate::create::Unit;
 use crate::guests::{Guest, figures, guest};
 
@@ -105,7 +106,6 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 }
 
 fn read(view: &View<'_>) -> Answer {
-    const OLD_LIBRARY: &str = "needs LinuxThreads, and this system's C library has another thread library";
     Answer {
         answer: sentence(view),
         claims: vec![

@@ -28,12 +28,14 @@ pub mod probes;
 pub mod ring;
 pub mod server_designs;
 pub mod servers;
+pub mod source_004;
 pub mod subscriptions;
 pub mod turnaround;
 pub mod wake;
 
 mod catalogue;
 mod channels;
+mod conditions;
 mod guests;
 mod ideal;
 mod sys;

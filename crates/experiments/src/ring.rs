@@ -2,6 +2,7 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `guests/c/ring.c` does it.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
@@ -10,6 +11,7 @@ use threadgauge_results::{Figure, Table, units};
 
 use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
 use crate::channels::{Placement, RING, Unit};
+use crate::conditions::{OLD_LIBRARY, SMT, sizes_between};
 use crate::guests::{Found, figures};
 
 /// Time of a hop: of reading the array, and handing the token on.
@@ -81,6 +83,8 @@ const TIMED: Duration = Duration::from_millis(40);
 const RINGS: [u64; 8] = [2, 4, 8, 16, 32, 64, 96, 1024];
 /// The largest ring of the sources.
 const MOST: u64 = 96;
+/// Those of the tables.
+pub const TABLED: [u64; 3] = [2, 16, MOST];
 const KIB: [u64; 5] = [0, 4, 16, 64, 256];
 /// The sizes that a claim is about.
 const CLAIMED_KIB: [u64; 2] = [0, 16];
@@ -215,6 +219,9 @@ fn plan(site: &Site) -> Plan {
                 .map(|&ring| THREADS.unit(*unit).ring(ring).free(all_cpus)),
         );
     }
+    for cpus in sizes_between(site) {
+        cases.extend(TABLED.map(|ring| THREADS.ring(ring).free(cpus)));
+    }
     cases.extend(BOTH.map(|unit| THREADS.unit(unit).across()));
     for &ring in profile.pick(&[2][..], rings(profile), rings(profile)) {
         cases.push(COROUTINES.ring(ring));
@@ -271,6 +278,19 @@ pub fn thread_switch() -> Statistic {
     THREADS.switch()
 }
 
+/// A switch in a ring of so many threads on so many CPUs, with nothing to read and placement left to the scheduler, ns:
+/// source 004's `lat_thread_ctx`.
+pub fn switch_on(ring: u64, cpus: u64) -> Statistic {
+    let case = THREADS.ring(ring);
+    let case = if cpus == 1 { case } else { case.free(cpus) };
+    case.switch()
+}
+
+/// Whether the interval of a switch leaves 0 out, or its figure where there are too few rounds for one.
+pub fn is_above_0(switch: &Estimate) -> bool {
+    switch.ci95.map_or(switch.value, |[low, _]| low) > 0.0
+}
+
 /// A switch to another process over one to another thread: for claims about all that a process costs.
 pub fn process_over_thread() -> Statistic {
     PROCESSES.switch().over(thread_switch())
@@ -302,10 +322,6 @@ fn growth(placed: impl Fn(Case) -> Case) -> Statistic {
 }
 
 fn claims(view: &View<'_>) -> Vec<Claim> {
-    const LIBRARIES: &str =
-        "needs LinuxThreads beside NPTL, and this system's C library has one thread library";
-    const SMT: &str =
-        "needs the same machine with SMT on and off: run once with each and compare the two result folders";
     let cells: Vec<(u64, u64)> = CLAIMED_KIB
         .into_iter()
         .flat_map(|kib| rings(view.profile).iter().map(move |&ring| (ring, kib)))
@@ -333,15 +349,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
                 growth(|case| case).over(growth(|case| case.free(all))).into()
             }),
         ),
-        ("libraries-switch-alike", not_testable(LIBRARIES)),
+        ("libraries-switch-alike", not_testable(OLD_LIBRARY)),
         ("smt-no-effect-on-switching", not_testable(SMT)),
     ]
 }
 
-/// The figure of a switch, unless its interval says that it may be 0; of too few rounds for an interval, unless it is.
+/// The figure of a switch, unless it may be 0.
 fn resolved(view: &View<'_>, case: Case) -> Option<Estimate> {
-    let least = |switch: &Estimate| switch.ci95.map_or(switch.value, |[low, _]| low);
-    view.estimate(&case.switch()).filter(|switch| least(switch) > 0.0)
+    view.estimate(&case.switch()).filter(is_above_0)
 }
 
 /// The same as text.
@@ -450,11 +465,16 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
     pairs.into_iter().map(pair).collect()
 }
 
-/// The same on one CPU, and on all where there are several; and where that is, in words.
+/// The same on one CPU and on each larger number that was planned; and where that is, in words.
 fn placed(view: &View<'_>, case: Case) -> Vec<(String, Case)> {
+    let free = THREADS.free(1).any(&["unit", "ring", "cpus"]);
+    let cpus: BTreeSet<u64> = view
+        .planned(free)
+        .filter_map(|params| params.int("cpus"))
+        .collect();
     let mut all = vec![("one CPU".to_owned(), case)];
     all.extend(
-        view.all_cpus()
+        cpus.into_iter()
             .map(|cpus| (format!("{cpus} CPUs"), case.free(cpus))),
     );
     all
@@ -519,7 +539,7 @@ fn parts(view: &View<'_>) -> Table {
     let shared = THREADS.unit(Unit::SharedProcess);
     for base in [THREADS, PROCESSES, shared, COROUTINES] {
         for kib in KIB {
-            for ring in [2, 16, MOST] {
+            for ring in TABLED {
                 let case = base.kib(kib).ring(ring);
                 if view.measured(&case.time()) {
                     rows.push(vec![

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use threadgauge_machine::CpuList;
+use threadgauge_machine::{CpuList, Fingerprint};
 use threadgauge_results::{
     ALPHA, CaseResult, ComparisonResult, Disturbed, Evidence, ExperimentResult, Finding, Look, Method,
     MetricSummary, Need, Params, RanBeside, Ranking, RankingEntry, Results, Run, SCHEMA, SOME_ROUNDS_FAILED,
@@ -18,9 +18,10 @@ use crate::claim::Test;
 use crate::diagnosis::{diagnose, disturbed, time_budget};
 use crate::experiment::{Answer, Catalogue, Experiment, Pair};
 use crate::schedule::rule_of;
-use crate::site::Profile;
+use crate::site::{Profile, Site};
 use crate::statistic::Statistic;
 use crate::view::{Cases, Planned, View, ViewCase};
+use crate::whole::Whole;
 use crate::worker::lack;
 
 mod instead;
@@ -35,15 +36,37 @@ mod tests;
 pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreError> {
     let record = store.run()?;
     let profile = Profile::named(&record.profile).unwrap_or(Profile::Quick);
-    let planned = catalogue.planned(&CpuList::new(record.cpus.iter().copied()));
+    let machine = store.machine()?;
+    // Of a version that wrote it down otherwise nothing is known here; the document has it as it is stored.
+    let known: Fingerprint = serde_json::from_value(machine.clone()).unwrap_or_default();
+    let siblings = known.topology.smt_siblings.as_deref().unwrap_or_default();
+    let site = Site::new(profile, &CpuList::new(record.cpus.iter().copied()), siblings, 0);
+    let planned = catalogue.planned(&site);
     let rule = rule_of(store)?;
     let stored = store.experiments()?.into_iter();
     let measured = stored.map(|stored| Measured::new(store, stored, &rule));
     let measured: Vec<Measured> = measured.collect::<Result<_, _>>()?;
     let of_all = measured.iter().map(|of| (of.stored.id.clone(), of.cases(None)));
     let cases: Cases = of_all.collect();
-    let result = |of: &Measured| of.result(catalogue, &of.view(profile, &planned, &cases), &rule);
-    let experiments: Vec<ExperimentResult> = measured.iter().map(result).collect();
+    let views = measured.iter().map(|of| of.view(profile, &planned, &cases));
+    let views: Vec<View<'_>> = views.collect();
+    let results = measured.iter().zip(&views);
+    let results = results.map(|(of, view)| of.result(catalogue, view, &rule));
+    let experiments: Vec<ExperimentResult> = results.collect();
+    let whole = Whole {
+        views,
+        other: View {
+            experiment: "",
+            profile,
+            alpha: rule.alpha_per_look(),
+            fewest: fewest(&rule),
+            cases: &cases,
+            planned: &planned,
+        },
+        site: &site,
+        machine: &known,
+    };
+    let tables = catalogue.tables.iter().filter_map(|table| table(&whole));
     let noise = experiments.iter().map(|e| (e.id.as_str(), e.disturbed));
     let mut warnings: Vec<String> = Disturbed::warning(noise).into_iter().collect();
     let complete = experiments.iter().all(|e| e.stopped_because != INTERRUPTED);
@@ -79,7 +102,8 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
             options: record.options,
             in_turns_with: record.in_turns_with,
         },
-        machine: store.machine()?,
+        tables: tables.collect(),
+        machine,
         warnings,
         trust: Trust::default(),
         experiments,
@@ -144,6 +168,11 @@ fn is_wide(case: &ViewCase, metric: &str, rule: &StoppingRule) -> bool {
     rule.epsilon > 0.0 && !values.is_empty() && width.is_none_or(|width| width > rule.epsilon)
 }
 
+/// The rounds that the first look needs.
+fn fewest(rule: &StoppingRule) -> usize {
+    rule.looks.first().map_or(1, |rounds| *rounds as usize)
+}
+
 /// An interval of level 95 % needs so many rounds.
 const FEWEST_FOR_AN_INTERVAL: u32 = 6;
 
@@ -188,7 +217,7 @@ impl Measured {
             profile,
             planned,
             alpha: self.rule.alpha_per_look(),
-            fewest: self.rule.looks.first().map_or(1, |rounds| *rounds as usize),
+            fewest: fewest(&self.rule),
             cases,
         }
     }

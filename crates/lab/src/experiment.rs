@@ -3,7 +3,6 @@
 //! Owns the type that every experiment fills in. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
-use threadgauge_machine::CpuList;
 use threadgauge_results::{Cost, Figure, Finding, Method, Params, Table};
 
 use crate::claim::Claim;
@@ -11,6 +10,7 @@ use crate::grid::Plan;
 use crate::site::{Profile, Site};
 use crate::statistic::{Metric, Statistic};
 use crate::view::{Planned, View};
+use crate::whole::RunTable;
 use crate::worker::{CaseError, Worker};
 
 /// A question about concurrency, put to this machine: what it asks, how it measures, and the functions that do.
@@ -63,7 +63,12 @@ impl Experiment {
 
 /// The experiments there are, in the order in which they run and are reported.
 #[derive(Clone, Copy)]
-pub struct Catalogue(pub &'static [&'static Experiment]);
+pub struct Catalogue {
+    /// The experiments.
+    pub experiments: &'static [&'static Experiment],
+    /// The tables over several of them.
+    pub tables: &'static [RunTable],
+}
 
 impl Catalogue {
     /// The experiment with this id.
@@ -72,14 +77,15 @@ impl Catalogue {
         self.iter().find(|e| e.id == id)
     }
 
-    /// Every case of every profile on these CPUs and with memory for all, the shortest profile first.
+    /// Every case of every profile on the CPUs of this site and with memory for all, the shortest profile first.
     #[must_use]
-    pub fn planned(&self, cpus: &CpuList) -> Vec<Planned> {
+    pub fn planned(&self, site: &Site) -> Vec<Planned> {
         let sites = Profile::ALL.map(|profile| Site {
             profile,
-            cpus: cpus.clone(),
+            cpus: site.cpus.clone(),
             free_memory_mib: 1 << 20,
             each: None,
+            ..*site
         });
         let of_site = |site: &Site| -> Vec<Planned> {
             let plans = self.iter().map(|e| (e.id, (e.plan)(site).cases));
@@ -92,7 +98,7 @@ impl Catalogue {
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = &'static Experiment> {
-        self.0.iter().copied()
+        self.experiments.iter().copied()
     }
 }
 

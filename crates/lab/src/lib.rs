@@ -22,4 +22,5 @@ pub mod statistic;
 pub mod testing;
 pub mod turns;
 pub mod view;
+pub mod whole;
 pub mod worker;

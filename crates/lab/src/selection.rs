@@ -426,7 +426,10 @@ mod tests {
     fn without_names_a_run_has_the_experiments_of_a_first_run_and_with_names_those() {
         const FIRST: Experiment = experiment("first", true);
         const LATER: Experiment = experiment("later", false);
-        const BOTH: Catalogue = Catalogue(&[&LATER, &FIRST]);
+        const BOTH: Catalogue = Catalogue {
+            experiments: &[&LATER, &FIRST],
+            tables: &[],
+        };
         let chosen = |names: &[&str]| -> Vec<&str> {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             let chosen = experiments(BOTH, &names).unwrap();

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use threadgauge_machine::{
-    Activity, CpuList, allowed_cpus, end_with_this_thread, pin_thread, usage_children,
+    Activity, CpuList, allowed_cpus, cores_first, end_with_this_thread, pin_thread, smt_siblings,
+    usage_children,
 };
 use threadgauge_results::{Lack, Need};
 
@@ -84,7 +85,8 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The first `server` CPUs of this process for the server and the others for its clients. Where none is left, both
+    /// The first `server` CPUs of this process, [those of different cores first](cores_first), for the server and the
+    /// others for its clients. Where none is left, both
     /// have all.
     ///
     /// # Errors
@@ -92,15 +94,20 @@ impl Cpus {
     /// If the system does not say which CPUs this process may use.
     pub fn divided(server: usize) -> Result<Self, CaseError> {
         let all = allowed_cpus().map_err(|e| CaseError::failed("asking for the CPUs", e))?;
-        Ok(Self::of(&all, server))
+        Ok(Self::of(&all, &smt_siblings(), server))
     }
 
-    fn of(all: &CpuList, server: usize) -> Self {
-        let others = CpuList::new(all.iter().skip(server));
-        let clients = if others.is_empty() { all.clone() } else { others };
+    fn of(all: &CpuList, siblings: &[CpuList], server: usize) -> Self {
+        let (in_order, _) = cores_first(all, siblings);
+        let (server, others) = in_order.split_at(server.min(in_order.len()));
+        let list = |cpus: &[usize]| CpuList::new(cpus.iter().copied());
         Self {
-            server: all.first(server),
-            clients,
+            server: list(server),
+            clients: if others.is_empty() {
+                all.clone()
+            } else {
+                list(others)
+            },
         }
     }
 }
@@ -391,10 +398,16 @@ mod tests {
     #[test]
     fn clients_have_what_the_server_leaves_or_share() {
         let all = CpuList::new(0..4);
-        let of = |server| Cpus::of(&all, server);
+        let of = |server| Cpus::of(&all, &[], server);
         assert_eq!([of(1).server.len(), of(1).clients.len()], [1, 3]);
         assert!(!of(3).clients.contains(2) && of(3).server.contains(2));
         assert_eq!((of(4).server, of(4).clients), (all.clone(), all.clone()));
+        let cores = [CpuList::new([0, 1]), CpuList::new([2, 3])];
+        let two = Cpus::of(&all, &cores, 2);
+        assert_eq!(
+            (two.server, two.clients),
+            (CpuList::new([0, 2]), CpuList::new([1, 3]))
+        );
     }
 
     #[test]

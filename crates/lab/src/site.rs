@@ -1,8 +1,10 @@
 //! Where and how much to run.
+//!
+//! Which CPUs there are, and which of them are of one core, it is told.
 
 use std::time::Duration;
 
-use threadgauge_machine::CpuList;
+use threadgauge_machine::{CpuList, cores_first};
 use threadgauge_results::Each;
 
 /// How much to run.
@@ -54,10 +56,29 @@ impl Profile {
 pub struct Site {
     /// How much.
     pub profile: Profile,
-    /// The CPUs that workers may be pinned to.
-    pub cpus: CpuList,
+    /// The CPUs that workers may be pinned to, in the order in which cases get them: of a case on two CPUs the first
+    /// two.
+    pub cpus: Vec<usize>,
+    /// How many of them, from the first on, are of different cores.
+    pub cores: usize,
     /// Memory that is free for a case, MiB.
     pub free_memory_mib: u64,
     /// Computations of the user's own.
     pub each: Option<Each>,
+}
+
+impl Site {
+    /// These CPUs, [those of different cores first](cores_first). `siblings` are the CPUs of each core that has
+    /// several.
+    #[must_use]
+    pub fn new(profile: Profile, cpus: &CpuList, siblings: &[CpuList], free_memory_mib: u64) -> Self {
+        let (cpus, cores) = cores_first(cpus, siblings);
+        Self {
+            profile,
+            cpus,
+            cores,
+            free_memory_mib,
+            each: None,
+        }
+    }
 }

@@ -20,12 +20,21 @@ pub const ALPHA: f64 = 0.05;
 /// A site with `cpus` CPUs and 64 GiB of free memory.
 #[must_use]
 pub fn site(profile: Profile, cpus: usize) -> Site {
-    Site {
-        profile,
-        cpus: CpuList::new(0..cpus),
-        free_memory_mib: 64 * 1024,
-        each: None,
-    }
+    Site::new(profile, &CpuList::new(0..cpus), &[], 64 * 1024)
+}
+
+/// The same with two CPUs a core.
+///
+/// # Panics
+///
+/// When `cpus` is odd.
+#[must_use]
+pub fn site_with_smt(profile: Profile, cpus: usize) -> Site {
+    assert!(cpus.is_multiple_of(2), "each core has two");
+    let siblings: Vec<CpuList> = (0..cpus / 2)
+        .map(|core| CpuList::new([core, core + cpus / 2]))
+        .collect();
+    Site::new(profile, &CpuList::new(0..cpus), &siblings, 64 * 1024)
 }
 
 /// A [`Worker`] for a case on CPU 0, in this process, which is not pinned.

@@ -240,14 +240,35 @@ impl<'a> View<'a> {
         self.find(cell).ok().filter(|_| is_own).map(|case| &case.params)
     }
 
+    /// The command that measures all cells of a statistic, as short as there is one: its experiment and the least
+    /// profile. None where no profile has them on the CPUs of this run.
+    #[must_use]
+    pub fn command(&self, statistic: &Statistic) -> Option<String> {
+        let least = statistic.cells().into_iter().map(|cell| self.least(cell));
+        let least: Vec<Profile> = least.collect::<Option<_>>()?;
+        let of_all = Profile::ALL
+            .into_iter()
+            .rfind(|profile| least.contains(profile))?;
+        Some(format!(
+            "threadgauge run {} --profile {}",
+            self.experiment,
+            of_all.name()
+        ))
+    }
+
+    /// The least profile that has a cell.
+    fn least(&self, cell: &Cell) -> Option<Profile> {
+        let experiment = cell.experiment.unwrap_or(self.experiment);
+        let has_it = |(of, _, params): &&Planned| *of == experiment && params.matches(&cell.pattern);
+        self.planned.iter().find(has_it).map(|(_, profile, _)| *profile)
+    }
+
     fn find(&self, cell: &Cell) -> Result<&ViewCase, Lack> {
         let experiment = cell.experiment.unwrap_or(self.experiment);
         let cases = self.cases.get(experiment).map_or(&[][..], Vec::as_slice);
         let mut found = cases.iter().filter(|c| c.params.matches(&cell.pattern));
         let case = found.next().ok_or_else(|| {
-            let has_it = |(of, _, params): &&Planned| *of == experiment && params.matches(&cell.pattern);
-            let least = self.planned.iter().find(has_it);
-            let command = least.map_or_else(String::new, |(_, profile, _)| {
+            let command = self.least(cell).map_or_else(String::new, |profile| {
                 let profile = profile.name();
                 format!("; `threadgauge run {experiment} --profile {profile}` has it")
             });
@@ -451,6 +472,29 @@ mod tests {
             says.ends_with("; `threadgauge run e --profile paper` has it"),
             "{says}"
         );
+    }
+
+    #[test]
+    fn a_statistic_has_the_command_of_the_least_profile_that_has_all_its_cells() {
+        let n = |n: u64| Params::new().with("n", n);
+        let planned = [
+            ("e", Profile::Standard, n(1)),
+            ("other", Profile::Standard, n(2)),
+            ("e", Profile::Paper, n(1)),
+            ("e", Profile::Paper, n(2)),
+        ];
+        let view = View {
+            planned: &planned,
+            ..view(Vec::new(), 1)
+        };
+        let command = |statistic: Statistic| view.command(&statistic);
+        assert_eq!(
+            command(of(1)).as_deref(),
+            Some("threadgauge run e --profile standard")
+        );
+        let both = command(of(2).over(of(1)));
+        assert_eq!(both.as_deref(), Some("threadgauge run e --profile paper"));
+        assert_eq!(command(of(9).over(of(1))), None);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub use refusal::{Level, shared_levels, why_refused};
 pub use scheduling::Scheduling;
 pub use sockets::SocketLimits;
 pub use stops::{StopWatch, Stops};
-pub use topology::{Cache, CpuInfo, Topology, parse_cpuinfo};
+pub use topology::{Cache, CpuInfo, Topology, cores_first, parse_cpuinfo, smt_siblings};
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,
 };

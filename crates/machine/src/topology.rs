@@ -6,6 +6,7 @@ use crate::cpulist::CpuList;
 use crate::source::{Fact, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -92,9 +93,7 @@ impl Topology {
     pub(crate) fn read(source: &Source, online: &CpuList, unknown: &mut dyn FnMut(&str, String)) -> Topology {
         let mut keep = |field: &str, reason: String| unknown(&format!("topology.{field}"), reason);
         let cores = cores(source, online).map_err(|reason| keep("cores", reason)).ok();
-        let siblings = cores
-            .as_ref()
-            .map(|cores| cores.iter().filter(|c| c.len() > 1).cloned().collect());
+        let siblings = cores.as_ref().map(several);
         if siblings.is_none() {
             keep("smt_siblings", "the cores are not known".to_owned());
         }
@@ -120,6 +119,38 @@ impl Topology {
     pub fn smt(&self) -> Option<bool> {
         self.smt_siblings.as_ref().map(|siblings| !siblings.is_empty())
     }
+}
+
+/// The CPUs of each core of this machine that has several; none where the kernel does not say which.
+pub fn smt_siblings() -> Vec<CpuList> {
+    let source = Source::new(Path::new("/"));
+    let cores = online(&source).and_then(|online| cores(&source, &online));
+    cores.as_ref().map(several).unwrap_or_default()
+}
+
+/// Those cores that have several CPUs.
+fn several(cores: &BTreeSet<CpuList>) -> Vec<CpuList> {
+    cores.iter().filter(|core| core.len() > 1).cloned().collect()
+}
+
+/// These CPUs, those of different cores before the second CPU of any, and how many of the first are of different cores:
+/// "two CPUs" are two cores wherever there are two. `siblings` are the CPUs of each core that has several.
+///
+/// ```
+/// use threadgauge_machine::{CpuList, cores_first};
+///
+/// let [first, second] = [CpuList::new([0, 1]), CpuList::new([2, 3])];
+/// assert_eq!(cores_first(&CpuList::new(0..4), &[first, second]), (vec![0, 2, 1, 3], 2));
+/// ```
+pub fn cores_first(cpus: &CpuList, siblings: &[CpuList]) -> (Vec<usize>, usize) {
+    let is_second = |cpu: &usize| {
+        let mut cores = siblings.iter().filter(|core| core.contains(*cpu));
+        cores.any(|core| core.intersection(cpus).iter().next() != Some(*cpu))
+    };
+    let (seconds, mut in_order): (Vec<usize>, Vec<usize>) = cpus.iter().partition(is_second);
+    let cores = in_order.len();
+    in_order.extend(seconds);
+    (in_order, cores)
 }
 
 fn no_cpus() -> String {
@@ -235,6 +266,27 @@ fn parse_size_kib(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_second_cpu_of_a_core_comes_after_the_first_of_all() {
+        let order = |cpus: &str, siblings: &[&str]| {
+            let list = |of: &str| of.parse::<CpuList>().unwrap();
+            let siblings: Vec<CpuList> = siblings.iter().map(|of| list(of)).collect();
+            cores_first(&list(cpus), &siblings)
+        };
+        assert_eq!(order("0-3", &[]), (vec![0, 1, 2, 3], 4));
+        assert_eq!(order("0-5", &["0-1", "2-3", "4-5"]), (vec![0, 2, 4, 1, 3, 5], 3));
+        assert_eq!(order("0-5", &["0,3", "1,4", "2,5"]), (vec![0, 1, 2, 3, 4, 5], 3));
+        // Of a core of which one CPU may be used that one is the first.
+        assert_eq!(order("1-3", &["0-1", "2-3"]), (vec![1, 2, 3], 2));
+        assert_eq!(order("2-3", &["0-1", "2-3"]), (vec![2, 3], 1));
+    }
+
+    #[test]
+    fn siblings_are_those_of_the_fingerprint() {
+        let known = crate::fingerprint().topology.smt_siblings.unwrap_or_default();
+        assert_eq!(smt_siblings(), known);
+    }
 
     #[test]
     fn cpuinfo_of_a_virtual_machine() {

@@ -1,9 +1,9 @@
 //! The page: one file that works from disk, in any light, on a phone and on paper, without a script.
 //!
 //! Owns the order of the page and its head. The parts are beside it: [`first`] (the first screen), [`findings`],
-//! [`units`], [`experiment`], [`cases`] (the tables), [`figure`], [`raw`] (samples on demand); [`room`] says what is
-//! open as the page opens. The script opens raw samples and unfolds the page for printing; everything else is there
-//! without it. No network, no fonts, no frame.
+//! [`units`], [`experiment`], [`cases`] and [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand);
+//! [`room`] says what is open as the page opens. The script opens raw samples and unfolds the page for printing;
+//! everything else is there without it. No network, no fonts, no frame.
 
 mod cases;
 mod experiment;
@@ -12,6 +12,7 @@ mod findings;
 mod first;
 mod raw;
 mod room;
+mod table;
 mod text;
 mod units;
 
@@ -58,8 +59,8 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                     (header(results))
                     (warnings(results))
                     @match lead {
-                        Lead::CostsAndClaims => { (first::screen(results)) (machine(results)) (units::section(results)) (experiments) }
-                        Lead::Answers => { (experiments) (findings::facts(results)) (machine(results)) }
+                        Lead::CostsAndClaims => { (first::screen(results)) (machine(results)) (units::section(results)) (table::of_run(results)) (experiments) }
+                        Lead::Answers => { (experiments) (table::of_run(results)) (findings::facts(results)) (machine(results)) }
                     }
                     (footer(results))
                 }
@@ -82,6 +83,7 @@ fn contents(results: &Results) -> Markup {
                     li { a href="#findings" { "What held" } }
                 }
                 @if units { li { a href="#units" { "Threads and processes" } } }
+                @for t in &results.tables { li { a href=(format!("#{}", table::run_id(t))) { (clean(&t.title)) } } }
                 @for e in &results.experiments { li { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } } }
                 li { a href="#machine" { "This machine" } }
                 li { a href="#run" { "About this run" } }

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use threadgauge_results::units::{self, Scale};
-use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Trust, Verdict};
+use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Table, Trust, Verdict};
 
 use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
@@ -48,10 +48,12 @@ pub fn markdown(results: &Results) -> String {
             costs(&mut out, results);
             findings(&mut out, results);
             machine(&mut out, results);
+            tables(&mut out, results);
             experiments(&mut out, results, asked);
         }
         Lead::Answers => {
             experiments(&mut out, results, asked);
+            tables(&mut out, results);
             if results.experiments.iter().any(|e| !e.findings.is_empty()) {
                 findings(&mut out, results);
             }
@@ -67,6 +69,13 @@ fn machine(out: &mut String, results: &Results) {
         let _ = writeln!(out, "| {} | {} |", cell(&fact.name), cell(&fact.value));
     }
     out.push('\n');
+}
+
+/// The tables over several experiments.
+fn tables(out: &mut String, results: &Results) {
+    for of in &results.tables {
+        table(out, "##", of);
+    }
 }
 
 fn experiments(out: &mut String, results: &Results, headline: &str) {
@@ -212,12 +221,8 @@ fn experiment(out: &mut String, e: &ExperimentResult, headline: &str) {
     if !e.answer.is_empty() {
         let _ = writeln!(out, "**{}**\n", cell(&e.answer));
     }
-    for table in &e.tables {
-        let _ = writeln!(out, "### {}\n", cell(&table.title));
-        if !table.note.is_empty() {
-            let _ = writeln!(out, "{}\n", cell(&table.note));
-        }
-        rows(out, &table.columns, table.rows.iter().cloned());
+    for of in &e.tables {
+        table(out, "###", of);
     }
     cases(out, e);
     rankings(out, e);
@@ -235,6 +240,15 @@ fn experiment(out: &mut String, e: &ExperimentResult, headline: &str) {
         let _ = writeln!(out, "- {warning}{}: {}", cell(&d.name), cell(&d.says));
     }
     out.push('\n');
+}
+
+/// A table of words, under a head of this level.
+fn table(out: &mut String, level: &str, table: &Table) {
+    let _ = writeln!(out, "{level} {}\n", cell(&table.title));
+    if !table.note.is_empty() {
+        let _ = writeln!(out, "{}\n", cell(&table.note));
+    }
+    rows(out, &table.columns, table.rows.iter().cloned());
 }
 
 fn cases(out: &mut String, e: &ExperimentResult) {

@@ -29,6 +29,9 @@ pub struct Results {
     pub trust: Trust,
     /// The experiments in catalogue order.
     pub experiments: Vec<ExperimentResult>,
+    /// Tables over several experiments, in the layout of a source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
     /// The ids of all experiments that this version has, run or not. It is no part of the stored document, which says
     /// what was run and does not change when an experiment is added.
     #[serde(skip)]
@@ -556,7 +559,7 @@ pub struct Point {
 /// A table in the layout of a source, ours beside theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// Unique within the experiment.
+    /// Unique within the experiment, or the run.
     pub id: String,
     /// What it shows.
     pub title: String,

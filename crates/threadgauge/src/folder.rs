@@ -51,7 +51,10 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
 fn readable() -> Catalogue {
     static ALL: LazyLock<Vec<&'static Experiment>> =
         LazyLock::new(|| runnable().iter().chain([&LOAD, &SECONDS]).collect());
-    Catalogue(&ALL)
+    Catalogue {
+        experiments: &ALL,
+        ..runnable()
+    }
 }
 
 /// Reads a results folder back.

@@ -6,6 +6,8 @@
 
 mod cli;
 mod commands;
+#[cfg(test)]
+mod documented;
 mod earlier;
 mod folder;
 mod output;

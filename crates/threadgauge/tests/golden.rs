@@ -366,20 +366,26 @@ fn names(list: &[Value]) -> Vec<String> {
     list.iter().map(|value| number(name(value))).collect()
 }
 
+/// The machines that plans are made for, by name: CPUs, and how many of these are of different cores.
+const MACHINES: [(&str, usize, usize); 5] = [
+    ("1", 1, 1),
+    ("2", 2, 2),
+    ("4", 4, 4),
+    ("16", 16, 16),
+    ("16-smt", 16, 8),
+];
+
 /// What each experiment plans, in words: every profile on small and large machines.
 fn plans() -> BTreeMap<String, String> {
     let mut plans = BTreeMap::new();
     for profile in [Profile::Quick, Profile::Standard, Profile::Paper] {
-        for (cpus, free_memory_mib) in [1, 2, 4]
+        for ((machine, cpus, cores), free_memory_mib) in MACHINES
             .into_iter()
-            .flat_map(|cpus| [(cpus, 500), (cpus, 65_536)])
+            .flat_map(|machine| [(machine, 500), (machine, 65_536)])
         {
-            let site = Site {
-                profile,
-                cpus: CpuList::new(0..cpus),
-                free_memory_mib,
-                each: None,
-            };
+            let siblings = (cores..cpus).map(|second| CpuList::new([second - cores, second]));
+            let siblings: Vec<CpuList> = siblings.collect();
+            let site = Site::new(profile, &CpuList::new(0..cpus), &siblings, free_memory_mib);
             for experiment in CATALOGUE.iter() {
                 let plan = Chosen::all(experiment, &site).plan;
                 let primary: Vec<&str> = experiment.primary.iter().map(|m| m.name).collect();
@@ -403,7 +409,7 @@ fn plans() -> BTreeMap<String, String> {
                     );
                 }
                 let (id, profile) = (experiment.id, profile.name());
-                let name = format!("{id}-{profile}-{cpus}-cpus-{free_memory_mib}-mib");
+                let name = format!("{id}-{profile}-{machine}-cpus-{free_memory_mib}-mib");
                 plans.insert(name, text);
             }
         }

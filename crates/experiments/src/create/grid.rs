@@ -8,6 +8,7 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;
 
+use crate::conditions::sizes_between;
 use crate::guests::{EXIT, UNITS};
 
 /// How many units are kept alive together.
@@ -292,6 +293,8 @@ pub fn plan(site: &Site) -> Plan {
         .filter(more)
         .map(|method| base(method).cpus(all_cpus));
     let on_cpus = one_cpu.clone().map(base).chain(on_all);
+    let between = sizes_between(site).into_iter();
+    let between = between.map(|cpus| base(Method::Pthread).cpus(cpus));
     let of_the_source = (profile != Profile::Quick).then(|| base(Method::ForkSigchldWait));
     let in_command = Method::IN_COMMAND.map(|method| base(method).program(Program::Threadgauge));
     let held = one_cpu.filter(|method| method.can_hold() && more(method));
@@ -321,6 +324,7 @@ pub fn plan(site: &Site) -> Plan {
     };
     Plan {
         cases: on_cpus
+            .chain(between)
             .chain(of_the_source)
             .chain(in_command)
             .chain(alive)

@@ -13,7 +13,7 @@ mod read;
 
 use threadgauge_lab::prelude::*;
 
-pub use self::{grid::Unit, read::process_over_thread};
+pub use self::{grid::Unit, read::process_over_thread, read::thread_on};
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -5,6 +5,7 @@ use threadgauge_results::published::{create_runs, dated};
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::summarise;
 
+use crate::conditions::{OLD_LIBRARY, PREEMPTION, SMT};
 use crate::create::grid::Method::{
     self, CloneVm, Fork, ForkExec, ForkSigchld, ForkSigchldWait, Pool, PosixSpawn, Pthread, Std,
 };
@@ -54,6 +55,11 @@ fn microseconds(case: Case) -> Statistic {
 
 fn times(of: Case, to: Case) -> Statistic {
     time(of).over(time(to))
+}
+
+/// What making and joining a thread takes, one at a time on so many CPUs, ns: source 004's `lat_thread`.
+pub fn thread_on(cpus: u64) -> Statistic {
+    time(THREAD.cpus(cpus))
 }
 
 /// A process by fork over a thread, one at a time.
@@ -127,15 +133,6 @@ fn sentence(view: &View<'_>) -> String {
     sentence
 }
 
-const LINUX_THREADS: &str = "needs LinuxThreads beside NPTL, and this system's C library has one thread library; clone-vm \
-                             imitates only its processes, not its manager thread";
-const PREEMPTION: &str = "needs the same machine booted with and without kernel preemption: run once under each and compare \
-                          the two result folders";
-const KERNELS: &str = "needs two kernels, and the old thread library: run once under each kernel and compare the two result \
-                       folders";
-const SMT: &str =
-    "needs the same machine with SMT on and off: run once with each and compare the two result folders";
-
 fn claims(view: &View<'_>) -> Vec<Claim> {
     let of_100_000 = |case| PER_UNIT.of(pattern(case).with("count", COUNT_003));
     let while_busy = beside(THREAD.busy(BUSY), CREATION, ALONE_CREATION);
@@ -149,13 +146,23 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             as_many(view, process_to_thread),
         ),
         ("process-create-destroy-takes-0.18-ms", as_many(view, process_ms)),
-        ("nptl-create-destroy-6x-cheaper", not_testable(LINUX_THREADS)),
+        (
+            "nptl-create-destroy-6x-cheaper",
+            not_testable(format!(
+                "{OLD_LIBRARY}; clone-vm imitates only its processes, not its manager thread"
+            )),
+        ),
         (
             "thread-create-faster-on-one-cpu",
             on_all_cpus(view, |all| times(THREAD.cpus(all), THREAD).into()),
         ),
         ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
-        ("kernel-upgrade-no-gain", not_testable(KERNELS)),
+        (
+            "kernel-upgrade-no-gain",
+            not_testable(format!(
+                "{OLD_LIBRARY}; then it needs two kernels: run once under each and compare the two result folders"
+            )),
+        ),
         ("smt-no-effect-on-creation", not_testable(SMT)),
         ("threads-as-processes-less-efficient", as_processes(view)),
     ]

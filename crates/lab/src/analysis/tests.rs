@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Metric as Measured, Need, RunRecord, Sample, Separated};
+use threadgauge_results::{Lack, Metric as Measured, Need, RunRecord, Sample, Separated, Table};
 
 use super::*;
 use crate::experiment::Experiment;
@@ -63,7 +63,25 @@ static TOY: Experiment = Experiment {
         ..Answer::default()
     },
 };
-const CATALOGUE: Catalogue = Catalogue(&[&TOY]);
+const CATALOGUE: Catalogue = Catalogue {
+    experiments: &[&TOY],
+    tables: &[over_several],
+};
+
+/// A table of what a run has of its experiment, and of one that is no part of it.
+fn over_several(run: &Whole<'_>) -> Option<Table> {
+    let (toy, other) = (run.view("toy"), run.view("other"));
+    let time = toy.value(&TIME.of(case(0)))?;
+    let lack = other.rounds(&TIME.of(case(0))).unwrap_err();
+    let on = format!("{} CPUs, {} cores", run.site.cpus.len(), run.site.cores);
+    Some(crate::chart::table(
+        "together",
+        "Together",
+        "",
+        ["toy", "other", "on"],
+        vec![vec![format!("{:.0}", time.round()), lack.says, on]],
+    ))
+}
 
 /// What a case took in a round, and how many CPUs other programs used beside it, which disturbs it from 0.05 on.
 type Took = fn(case: u64, round: u32) -> (f64, f64);
@@ -738,4 +756,22 @@ fn what_was_discarded_is_counted_and_an_end_by_the_time_budget_is_told() {
     assert!(!told(&run));
     run.store.set_stopped("toy", Some("time-budget")).unwrap();
     assert!(told(&run));
+}
+
+#[test]
+fn a_table_over_several_experiments_is_read_off_the_whole_run() {
+    let tables = |run: &Run| analyse(CATALOGUE, &run.store).unwrap().tables;
+    let mut run = Run::new(Profile::Quick);
+    assert_eq!(tables(&run), [], "it has no figure");
+    run.measure(1..=7, &[0, 1, 2, 4], took);
+    let [table] = &tables(&run)[..] else {
+        panic!("{:?}", tables(&run));
+    };
+    assert_eq!(table.rows[0][0], "100");
+    assert!(
+        table.rows[0][1].starts_with("needs other/n=0"),
+        "{:?}",
+        table.rows
+    );
+    assert_eq!(table.rows[0][2], "2 CPUs, 2 cores");
 }

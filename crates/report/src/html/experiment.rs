@@ -2,11 +2,10 @@
 //! samples.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{ExperimentResult, Table, units};
+use threadgauge_results::{ExperimentResult, units};
 
-use super::cases::Head;
-use super::text::{clean, section_id, slug};
-use super::{cases, figure, raw};
+use super::text::{clean, section_id};
+use super::{cases, figure, raw, table};
 use crate::cases::Cases;
 use crate::{SampleRow, short_answer, words};
 
@@ -38,7 +37,7 @@ pub(super) fn section(
             @match opening {
                 Opening::Tables(charts) => {
                     (head) (asked) (answered)
-                    @for t in &e.tables { (source_table(e, t)) }
+                    @for t in &e.tables { (table::of_experiment(e, t)) }
                     (parts(e, samples, charts, Tables::Shown))
                 }
                 Opening::Charts(charts) => {
@@ -83,7 +82,7 @@ fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize, tables:
         @for f in open { (figure::figure(e, f)) }
         @if !folded.is_empty() { (fold("charts", &more, markup! { @for f in folded { (figure::figure(e, f)) } })) }
         @if !e.tables.is_empty() && tables == Tables::Folded {
-            (fold("source", "Tables", markup! { @for t in &e.tables { (source_table(e, t)) } }))
+            (fold("source", "Tables", markup! { @for t in &e.tables { (table::of_experiment(e, t)) } }))
         }
         (fold("cases", &words::case_counts(e), markup! { (missing(e)) (cases::table(e, &columns)) }))
         @if !e.rankings.is_empty() || !e.comparisons.is_empty() {
@@ -156,23 +155,4 @@ fn diagnostics(e: &ExperimentResult) -> Markup {
             }
         }
     }
-}
-
-fn source_table(e: &ExperimentResult, table: &Table) -> Markup {
-    let id = format!("{}-t-{}", section_id(&e.id), slug(&table.id));
-    let caption = markup! {
-        (clean(&table.title))
-        @if !table.note.is_empty() { span.note { (clean(&table.note)) } }
-    };
-    let heads: Vec<Head> = table.columns.iter().map(|c| Head::words(c)).collect();
-    let rows = table.rows.iter().map(|row| {
-        markup! {
-            tr {
-                @for (i, cell) in row.iter().enumerate() {
-                    @if i == 0 { th scope="row" { (clean(cell)) } } @else { td { (clean(cell)) } }
-                }
-            }
-        }
-    });
-    cases::folding(&id, &table.title, &caption, &heads, rows.collect())
 }

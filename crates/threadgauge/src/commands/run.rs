@@ -17,7 +17,7 @@ use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, exp
 use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
-use threadgauge_machine::{CpuList, Fingerprint, allowed_cpus, available_memory_mib, fingerprint};
+use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{
     LARGEST_SEED, RunData, RunRecord, Store, StoreError, StoredExperiment, Times, machine_differences,
@@ -132,28 +132,12 @@ fn forecast(dir: &Path, store: &Store, chosen: &[Chosen]) -> Result<Forecast> {
 /// Where to run: the CPUs this process may use, or those the user chose among them.
 pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
     let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
-    let spread = cores_first(&allowed, &fingerprint());
-    let cpus = cpus.unwrap_or(&spread);
+    let cpus = cpus.unwrap_or(&allowed);
     if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
         bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
     }
-    Ok(Site {
-        profile,
-        cpus: cpus.clone(),
-        free_memory_mib: available_memory_mib().unwrap_or(0),
-        each: None,
-    })
-}
-
-/// CPUs of different cores before the second CPU of any: "two CPUs" are two cores wherever there are two.
-fn cores_first(allowed: &CpuList, machine: &Fingerprint) -> CpuList {
-    let siblings = machine.topology.smt_siblings.as_deref().unwrap_or_default();
-    let is_second = |cpu: &usize| {
-        let mut cores = siblings.iter().filter(|core| core.contains(*cpu));
-        cores.any(|core| core.intersection(allowed).iter().next() != Some(*cpu))
-    };
-    let (seconds, firsts): (Vec<usize>, Vec<usize>) = allowed.iter().partition(is_second);
-    CpuList::new(firsts.into_iter().chain(seconds))
+    let free_memory_mib = available_memory_mib().unwrap_or(0);
+    Ok(Site::new(profile, cpus, &smt_siblings(), free_memory_mib))
 }
 
 /// `None` if the user ended it before.
@@ -211,7 +195,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rounds: options.rounds,
-        cpus: site.cpus.iter().collect(),
+        cpus: site.cpus.clone(),
         handicap_percent: options.handicap,
         options: typed(options),
         in_turns_with,

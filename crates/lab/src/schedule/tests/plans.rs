@@ -19,12 +19,7 @@ static PLANNED: Experiment = Experiment {
 fn a_stored_plan_is_read_back_with_its_cases_and_its_reference_case() {
     let mut planned = chosen(&PLANNED, 3);
     planned.plan.reference = Params::new().with("n", 1);
-    let site = Site {
-        profile: Profile::Quick,
-        cpus: CpuList::new([0]),
-        free_memory_mib: 0,
-        each: None,
-    };
+    let site = Site::new(Profile::Quick, &CpuList::new([0]), &[], 0);
     let again = Chosen::again(&PLANNED, &planned.record(), &site);
     assert_eq!(again.record(), planned.record());
     let params = |chosen: &Chosen| chosen.able().map(|case| case.params.clone()).collect::<Vec<_>>();
@@ -39,7 +34,12 @@ fn a_stored_plan_is_read_back_with_its_cases_and_its_reference_case() {
 #[test]
 fn a_catalogue_has_the_cases_of_each_profile_the_shortest_first() {
     static ALL: [&Experiment; 1] = [&PLANNED];
-    let planned = Catalogue(&ALL).planned(&CpuList::new([0]));
+    let site = crate::testing::site(Profile::Quick, 1);
+    let catalogue = Catalogue {
+        experiments: &ALL,
+        tables: &[],
+    };
+    let planned = catalogue.planned(&site);
     let seen: Vec<_> = planned
         .iter()
         .map(|(id, profile, params)| (*id, *profile, params.int("n")))

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail};
 use threadgauge_experiments::each::{EACH, MOST_ITEMS, alone, alone_of};
 use threadgauge_lab::launch::Launcher;
 use threadgauge_lab::worker::Order;
-use threadgauge_machine::CpuList;
 use threadgauge_results::{Alone, Each, ITEM, Status};
 
 use crate::output::{say, shown};
@@ -61,14 +60,14 @@ pub fn typed(command: &str, list: &Path) -> Result<Each> {
 /// # Errors
 ///
 /// If one fails or takes too long.
-pub fn by_themselves(each: Each, launcher: &mut Launcher, cpus: &CpuList) -> Result<Option<Each>> {
+pub fn by_themselves(each: Each, launcher: &mut Launcher, cpus: &[usize]) -> Result<Option<Each>> {
     say("Each item has the command to itself once, so that it is known how long it takes");
     let mut known: Vec<Alone> = Vec::new();
     for (number, item) in (1..).zip(&each.items) {
         let order = Order {
             experiment: EACH.id.to_owned(),
             params: alone(cpus.len() as u64),
-            cpus: cpus.iter().collect(),
+            cpus: cpus.to_vec(),
             handicap_percent: 0,
             launched_ns: 0,
             each: Some(Each {

@@ -1,0 +1,320 @@
+//! Source 004's plan as one table: what its nine figures show, by kernel, preemption, library and size.
+//!
+//! `create`, `ring` and `chat` measure it; a run has one state of the machine. A cell without a figure says what it
+//! lacks.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_lab::whole::Whole;
+use threadgauge_machine::Fingerprint;
+use threadgauge_results::{Lack, Need, Table};
+
+use crate::conditions::{SOURCES_CPUS, UNTIL_LINUXTHREADS};
+use crate::{chat, create, ring};
+
+const NOTE: &str = "The source's figures are pictures, and their data are not in its text: 1 is creation and 2 switching, \
+                    with both libraries on one CPU and on four; 3 to 6 are both by kernel and preemption; 3, 4, 7 and 8 have two \
+                    threads a core as well; 9 is the chat server. Creation is pthread_create and pthread_join, switching a hop of a \
+                    token less its own cost, chat the messages sent and received a second. Where a cell says that it was not \
+                    run, `threadgauge run` with what it names measures it.";
+
+/// A benchmark of the source.
+#[derive(Clone, Copy)]
+struct Benchmark {
+    /// The source's figures that show it.
+    figures: &'static str,
+    what: &'static str,
+    of: Of,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    Creation,
+    /// Of so many threads in a ring.
+    Switching(u64),
+    Chat,
+}
+
+const BENCHMARKS: [Benchmark; 5] = [
+    benchmark("1, 3, 4", "creation", Of::Creation),
+    benchmark("2, 5–8", "switching, 2 threads", Of::Switching(ring::TABLED[0])),
+    benchmark("2, 5–8", "switching, 16 threads", Of::Switching(ring::TABLED[1])),
+    benchmark("2, 5–8", "switching, 96 threads", Of::Switching(ring::TABLED[2])),
+    benchmark("9", "chat", Of::Chat),
+];
+
+const fn benchmark(figures: &'static str, what: &'static str, of: Of) -> Benchmark {
+    Benchmark { figures, what, of }
+}
+
+/// A size of the source: its head, and how many CPUs that is here, or what it lacks.
+type Size = (String, Result<u64, String>);
+
+/// A state that a machine can be in: kernel, preemption and library.
+type State = [String; 3];
+
+/// The table; none where a run has none of its figures.
+pub fn table(run: &Whole<'_>) -> Option<Table> {
+    let sizes = sizes(run.site.cpus.len() as u64, run.site.cores as u64);
+    let figures = BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, of.of, &size.1)));
+    let is_measured = figures.iter().flatten().any(Result::is_ok);
+    let [own, others @ ..] = states(run.machine);
+    let row = |figures: &str, what: &str, (state, _): &(State, &str), cells: [String; 4]| -> Vec<String> {
+        let head = [figures, what].map(str::to_owned).into_iter();
+        head.chain(state.clone()).chain(cells).collect()
+    };
+    let measured = BENCHMARKS.iter().zip(figures).map(|(of, figures)| {
+        let cells = figures.map(|figure| figure.unwrap_or_else(|lacks| lacks));
+        row(of.figures, of.what, &own, cells)
+    });
+    let others = others
+        .iter()
+        .map(|other| row("1–9", "all of these", other, [other.1; 4].map(str::to_owned)));
+    let rows: Vec<Vec<String>> = measured.chain(others).collect();
+    let heads = ["figure", "what", "kernel", "preemption", "library"].map(str::to_owned);
+    let heads = heads
+        .into_iter()
+        .chain(sizes.iter().map(|(head, _)| head.clone()));
+    is_measured.then(|| Table {
+        id: "source-004".to_owned(),
+        title: "Source 004's plan: its nine figures".to_owned(),
+        note: NOTE.to_owned(),
+        columns: heads.collect(),
+        rows,
+    })
+}
+
+/// One CPU, four, one of each core, and all where cores have several.
+fn sizes(all: u64, cores: u64) -> [Size; 4] {
+    let fits = |cpus: u64, of: &str| match cpus <= cores {
+        true => Ok(cpus),
+        false => Err(format!("needs {cpus} {of}")),
+    };
+    let several = if all > cores { "cores" } else { "CPUs" };
+    let whole = match all > cores {
+        true => format!("all {cores} cores, one thread each"),
+        false => format!("all CPUs ({all})"),
+    };
+    let doubled = match all > cores {
+        true => Ok(all),
+        false => Err("needs cores with two threads (SMT)".to_owned()),
+    };
+    [
+        ("1 CPU".to_owned(), Ok(1)),
+        (format!("{SOURCES_CPUS} CPUs"), fits(SOURCES_CPUS, several)),
+        (whole, fits(cores.max(2), several)),
+        ("all, two threads a core".to_owned(), doubled),
+    ]
+}
+
+/// The states that the source compared, and what a run here lacks for each: nothing for the first, which it has.
+fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
+    let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not known".to_owned());
+    let [kernel, library] = [&machine.kernel, &machine.thread_library].map(known);
+    // Where it was read stands behind it in brackets.
+    let word = machine
+        .preemption
+        .as_ref()
+        .and_then(|word| word.split(" (").next());
+    let (preemption, other) = match word {
+        Some(word @ ("full" | "lazy" | "real-time")) => (format!("on ({word})"), "off"),
+        Some(word) => (format!("off ({word})"), "on"),
+        None => ("not known".to_owned(), "the other"),
+    };
+    let (kernel, library, old) = (kernel.as_str(), library.as_str(), "LinuxThreads");
+    let state = |words: [&str; 3], lacks| (words.map(str::to_owned), lacks);
+    [
+        state([kernel, &preemption, library], ""),
+        state([kernel, &preemption, old], UNTIL_LINUXTHREADS),
+        state([kernel, other, library], "needs a boot with the other preemption"),
+        state([kernel, other, old], UNTIL_LINUXTHREADS),
+        state(["another", "any", library], "needs another kernel"),
+        state(["another", "any", old], UNTIL_LINUXTHREADS),
+    ]
+}
+
+/// The figure of this run with its interval, or in a few words what is lacking.
+fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String, String> {
+    let cpus = *cpus.as_ref().map_err(String::clone)?;
+    let found = |view: View<'_>, statistic: Statistic, unit: &str| {
+        let estimate = view.estimated(&statistic);
+        let lacking = |lack| lacking(&view, &statistic, lack);
+        estimate.map(|estimate| estimate.show(unit)).map_err(lacking)
+    };
+    match of {
+        Of::Creation => found(run.view(create::EXPERIMENT.id), create::thread_on(cpus), "ns"),
+        Of::Switching(threads) => {
+            let (view, switch) = (run.view(ring::EXPERIMENT.id), ring::switch_on(threads, cpus));
+            match view.estimated(&switch) {
+                Ok(estimate) if !ring::is_above_0(&estimate) => Ok("below resolution".to_owned()),
+                _ => found(view, switch, "ns"),
+            }
+        }
+        Of::Chat => found(
+            run.view(chat::EXPERIMENT.id),
+            chat::score_on(cpus),
+            chat::SCORE.unit,
+        ),
+    }
+}
+
+fn lacking(view: &View<'_>, statistic: &Statistic, lack: Lack) -> String {
+    match lack.of {
+        Need::Profile => match view.command(statistic) {
+            Some(command) => format!("not run: {}", command.trim_start_matches("threadgauge run ")),
+            None => "not planned here".to_owned(),
+        },
+        Need::Figures => "no figure in this run".to_owned(),
+        Need::Cpus | Need::Memory | Need::Program | Need::System => lack.says,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+    use threadgauge_lab::grid::Plan;
+    use threadgauge_lab::testing;
+    use threadgauge_lab::view::{Planned, ViewCase};
+
+    const EXPERIMENTS: [&Experiment; 3] = [&create::EXPERIMENT, &ring::EXPERIMENT, &chat::EXPERIMENT];
+
+    /// A machine on which a thread takes 10 µs and 2 µs more for each CPU, a switch 1 µs and 0.1 µs for each, and the
+    /// chat server passes on so many thousand messages as there are CPUs.
+    fn measured(experiment: &str, params: &Params) -> ViewCase {
+        const NOISE: [f64; 7] = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0, 1.0];
+        let cpus = params.int("cpus").unwrap() as f64;
+        let alone = params
+            .get("hop")
+            .is_some_and(|hop| hop.to_string() == "to-itself");
+        let (metric, value) = match experiment {
+            "create" => (create::EXPERIMENT.primary[0], 10_000.0 + 2_000.0 * cpus),
+            "ring" if alone => (ring::EXPERIMENT.primary[0], 500.0),
+            "ring" => (ring::EXPERIMENT.primary[0], 1_500.0 + 100.0 * cpus),
+            _ => (chat::SCORE, 1_000.0 * cpus),
+        };
+        testing::case(
+            params.clone(),
+            [(metric, NOISE.map(|noise| noise * value).to_vec())],
+        )
+    }
+
+    /// The table of a run of these experiments on `site`.
+    fn of(site: &Site, experiments: &[&str], machine: &Fingerprint) -> Option<Table> {
+        let plans = Profile::ALL.map(|profile| {
+            (
+                profile,
+                Site {
+                    profile,
+                    ..site.clone()
+                },
+            )
+        });
+        let planned: Vec<Planned> = (plans.iter())
+            .flat_map(|(profile, site)| EXPERIMENTS.map(|e| (e.id, *profile, (e.plan)(site))))
+            .flat_map(|(id, profile, Plan { cases, .. })| {
+                cases.into_iter().map(move |case| (id, profile, case.params))
+            })
+            .collect();
+        let planned = &planned[..];
+        let view = |e: &&Experiment| {
+            let mut plan = (e.plan)(site);
+            plan.fit(site);
+            let cases = plan.cases.into_iter().map(|case| match case.skip {
+                Some(lack) if lack.of == Need::Cpus => testing::lacking(case.params, lack),
+                _ => measured(e.id, &case.params),
+            });
+            View {
+                planned,
+                ..testing::view(e.id, site.profile, cases.collect())
+            }
+        };
+        let run = EXPERIMENTS.iter().filter(|e| experiments.contains(&e.id));
+        table(&Whole {
+            views: run.map(view).collect(),
+            other: View {
+                planned,
+                ..testing::view("", site.profile, Vec::new())
+            },
+            site,
+            machine,
+        })
+    }
+
+    fn machine() -> Fingerprint {
+        Fingerprint {
+            kernel: Some("6.1".to_owned()),
+            preemption: Some("none (dynamic)".to_owned()),
+            thread_library: Some("NPTL 2.36".to_owned()),
+            ..Fingerprint::default()
+        }
+    }
+
+    /// As it is read, a row a line.
+    fn lines(table: Option<Table>) -> String {
+        let table = table.expect("it has figures");
+        std::iter::once(&table.columns)
+            .chain(&table.rows)
+            .fold(String::new(), |mut text, row| {
+                let _ = writeln!(text, "{}", row.join(" | "));
+                text
+            })
+    }
+
+    const ALL: [&str; 3] = ["create", "ring", "chat"];
+
+    #[test]
+    fn the_table_reads_as_agreed() {
+        let standard = |cpus| testing::site(Profile::Standard, cpus);
+        for (name, site, experiments) in [
+            ("two", standard(2), &ALL[..]),
+            ("sixteen", standard(16), &ALL),
+            ("sixteen-smt", testing::site_with_smt(Profile::Standard, 16), &ALL),
+            ("quick", testing::site(Profile::Quick, 2), &ALL[..2]),
+        ] {
+            insta::assert_snapshot!(name, lines(of(&site, experiments, &machine())));
+        }
+    }
+
+    #[test]
+    fn a_run_without_any_of_its_figures_has_no_table() {
+        let site = testing::site(Profile::Quick, 2);
+        assert!(of(&site, &[], &machine()).is_none());
+        assert!(of(&site, &["chat"], &machine()).is_some());
+    }
+
+    #[test]
+    fn each_size_has_a_case_or_says_what_it_lacks() {
+        let of = |all, cores| sizes(all, cores).map(|(_, size)| size.map_err(|lack| lack.contains("needs")));
+        assert_eq!(of(1, 1), [Ok(1), Err(true), Err(true), Err(true)]);
+        assert_eq!(of(2, 2), [Ok(1), Err(true), Ok(2), Err(true)]);
+        assert_eq!(of(4, 4), [Ok(1), Ok(4), Ok(4), Err(true)]);
+        // Two cores with two CPUs each are no four CPUs of the source.
+        assert_eq!(of(4, 2), [Ok(1), Err(true), Ok(2), Ok(4)]);
+        assert_eq!(of(8, 4), [Ok(1), Ok(4), Ok(4), Ok(8)]);
+        assert_eq!(of(64, 32), [Ok(1), Ok(4), Ok(32), Ok(64)]);
+    }
+
+    #[test]
+    fn the_other_preemption_is_the_one_that_the_machine_has_not() {
+        let own_and_other = |preemption: Option<&str>| {
+            let machine = Fingerprint {
+                preemption: preemption.map(str::to_owned),
+                ..machine()
+            };
+            let states = states(&machine);
+            [0, 2]
+                .map(|state: usize| states[state].0[1].clone())
+                .join(" and ")
+        };
+        for (preemption, says) in [
+            (Some("voluntary (dynamic)"), "off (voluntary) and on"),
+            (Some("none"), "off (none) and on"),
+            (Some("full (dynamic, config default)"), "on (full) and off"),
+            (Some("real-time"), "on (real-time) and off"),
+            (Some("lazy (dynamic)"), "on (lazy) and off"),
+            (None, "not known and the other"),
+        ] {
+            assert_eq!(own_and_other(preemption), says);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Tables whose cells are words, in the layout of a source: of an experiment, and of several together.
+
+use maud::{Markup, html as markup};
+use threadgauge_results::{ExperimentResult, Results, Table};
+
+use super::cases::{self, Head};
+use super::text::{clean, coded, section_id, slug};
+
+/// One of an experiment; where it is long, its rest is folded.
+pub(super) fn of_experiment(e: &ExperimentResult, table: &Table) -> Markup {
+    let id = format!("{}-t-{}", section_id(&e.id), slug(&table.id));
+    let caption = markup! { (clean(&table.title)) (note(table)) };
+    cases::folding(&id, &table.title, &caption, &heads(table), rows(table))
+}
+
+/// Those over several experiments, each a section of a line that opens to the whole of it.
+pub(super) fn of_run(results: &Results) -> Markup {
+    markup! {
+        @for table in &results.tables {
+            @let id = run_id(table);
+            section id=(id) aria-labelledby=(format!("{id}-h")) {
+                details.line {
+                    summary { h2 id=(format!("{id}-h")) { (clean(&table.title)) } }
+                    (cases::scrolling(&format!("{id}-table"), &table.title, &note(table), &heads(table), &rows(table)))
+                }
+            }
+        }
+    }
+}
+
+/// The anchor of a table over several experiments.
+pub(super) fn run_id(table: &Table) -> String {
+    format!("t-{}", slug(&table.id))
+}
+
+fn note(table: &Table) -> Markup {
+    markup! { @if !table.note.is_empty() { span.note { (coded(&table.note)) } } }
+}
+
+fn heads(table: &Table) -> Vec<Head> {
+    table.columns.iter().map(|column| Head::words(column)).collect()
+}
+
+fn rows(table: &Table) -> Vec<Markup> {
+    let row = |row: &Vec<String>| {
+        markup! {
+            tr {
+                @for (i, cell) in row.iter().enumerate() {
+                    @if i == 0 { th scope="row" { (clean(cell)) } } @else { td { (clean(cell)) } }
+                }
+            }
+        }
+    };
+    table.rows.iter().map(row).collect()
+}
