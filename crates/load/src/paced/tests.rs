@@ -97,14 +97,8 @@ fn what_comes_to_a_slow_reader_beyond_its_answer_is_counted() {
             }
         }
     };
-    for (at, answered) in [
-        (serve(answers(b"a", false)), true),
-        (serve(answers(b"a", true)), true),
-        (
-            serve(|mut stream| stream.write_all(b"220 here\r\n").unwrap_or(())),
-            false,
-        ),
-    ] {
+    for later in [false, true] {
+        let at = serve(answers(b"a", later));
         let mut looks = 0;
         let mut until = Until::new(move || {
             looks += 1;
@@ -112,10 +106,24 @@ fn what_comes_to_a_slow_reader_beyond_its_answer_is_counted() {
         });
         let record = paced(at, 2, reader, PATIENCE).run(Ramp::hold(PATIENCE), u64::MAX, &mut until);
         assert!(record.failures.of(Failure::Unasked) > 0, "{:?}", record.failures);
-        assert_eq!(record.answered > 0, answered, "{:?}", record.failures);
+        assert!(record.answered > 0, "{:?}", record.failures);
         let of_requests = record.answered + record.failures.total() + record.unfinished;
         assert!(record.sent <= of_requests, "{record:?}");
     }
+    // What is there before anything was asked.
+    let at = serve(|mut stream| stream.write_all(b"220 here\r\n").unwrap_or(()));
+    let (mut paced, bound, mut watch) = (paced(at, 1, reader, PATIENCE), Bound::new(1), ());
+    let mut recorder = Recorder::begin(Ramp::hold(PATIENCE), None, &mut watch);
+    let start_ns = recorder.start_ns();
+    look(&mut paced, start_ns, &bound, &mut recorder);
+    let deadline = Instant::now() + PATIENCE;
+    let stream = paced.clients[0].stream.as_ref().unwrap();
+    while stream.peek(&mut [0; 20]).ok() != Some(10) {
+        assert!(Instant::now() < deadline, "no greeting comes");
+        thread::yield_now();
+    }
+    let looked = paced.look(0, start_ns + MS, &bound, &mut recorder);
+    assert!(matches!(looked, Next::Over(Failure::Unasked, _)));
 }
 
 /// What one look at the only connection came to: when the next is, and how many bytes were read.
@@ -410,6 +418,18 @@ fn a_server_that_is_not_there_refuses_all_and_the_run_goes_on() {
         );
         assert!(record.interrupted);
     }
+}
+
+#[test]
+fn nobody_comes_again_at_once() {
+    let gone = (Ipv4Addr::LOCALHOST, 9).into();
+    let pause_ns = |kind| paced(gone, 1, kind, PATIENCE).pause_ns();
+    let garbage = |think_ms| ClientKind::Garbage {
+        think: Duration::from_millis(think_ms),
+        bytes: 10,
+    };
+    let pauses = [ClientKind::Idle, garbage(0), garbage(300)].map(pause_ns);
+    assert_eq!(pauses, [PAUSE_NS, MS, 300 * MS]);
 }
 
 #[test]
