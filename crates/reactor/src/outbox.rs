@@ -332,6 +332,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_was_sent_is_kept_until_it_is_half() {
+        let mut outbox = Outbox::default();
+        outbox.buffer().extend_from_slice(b"0123456789");
+        // After so many at a time: how many bytes are kept, and how many of them are with the client.
+        for (sent, kept) in [(4, (10, 4)), (1, (5, 0)), (1, (5, 1)), (1, (3, 0)), (3, (0, 0))] {
+            outbox.sent(sent);
+            assert_eq!((outbox.bytes.len(), outbox.sent), kept);
+        }
+    }
+
     const LIMIT: Duration = Duration::from_secs(80);
 
     #[test]

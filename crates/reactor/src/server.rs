@@ -363,6 +363,14 @@ mod tests {
     }
 
     #[test]
+    fn it_says_how_many_it_serves_with() {
+        let of = |server: Server<Echo>| server.bind("127.0.0.1:0").expect("a port").workers();
+        let pool = Server::new(Echo).design(Design::HalfSyncHalfAsync).workers(1..=4);
+        assert_eq!(of(pool).as_deref(), Some("a loop and 1 to 4 workers"));
+        assert_eq!(of(Server::new(Echo).design(Design::Iterative)), None);
+    }
+
+    #[test]
     fn there_are_1_to_200_units_of_a_design() {
         let server = |design| Server::new(Echo).design(design);
         let workers = |count| server(Design::PreforkedMutex).workers(count..=count);

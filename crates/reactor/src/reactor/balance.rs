@@ -249,6 +249,15 @@ mod tests {
     }
 
     #[test]
+    fn none_changes_its_kind_if_those_that_stay_cannot_do_its_work() {
+        let roles = [Reads, Writes, Writes, Writes];
+        let changed = |writers: f64| change_role(&roles, &[SHORT + 0.01, writers, writers, writers]);
+        // Three are so busy each, and two would be half as much again.
+        assert_eq!(changed(SPARE / 1.5 - 0.01), Some(1));
+        assert_eq!(changed(SPARE / 1.5 + 0.01), None);
+    }
+
+    #[test]
     fn an_idle_loop_is_not_divided_by_nothing() {
         assert!(decide(&[Both, Both], &[0.0, 0.0], &[0, 0]).1.is_empty());
     }

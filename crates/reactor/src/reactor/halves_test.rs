@@ -13,6 +13,7 @@ use super::peer::{HeldUpBy, WriteHalf};
 use super::tasks::{MovingReader, MovingWriter};
 use crate::options::Placement;
 use crate::protocol::chat::Chat;
+use crate::protocol::echo::Echo;
 use crate::protocol::http::Http;
 use crate::{ConnectionId, Io, Protocol, Server, Session};
 
@@ -78,6 +79,30 @@ fn who_waits_for_a_write_half_that_moves_once_it_is_empty_goes_on() {
         loops.turn(1);
         loops.turn(0);
         assert!(!held_up(loops));
+    });
+}
+
+#[test]
+fn an_answer_is_kept_for_a_write_half_that_is_on_its_way() {
+    let joined = ReactorManager::joined(NonZeroUsize::MIN, Placement::ByHandle);
+    drive(Server::new(Echo), joined, Kernel::Epoll, |loops| {
+        let (id, mut client) = loops.connect(0, 0);
+        let home = &mut loops.all[0].0;
+        let peer = home.peers.get(id).expect("it is here");
+        let (link, half) = (Arc::clone(&peer.link), peer.write.take().expect("all of it"));
+        home.moves.coming.insert(id, Vec::new());
+        client.write_all(b"x").expect("sent");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while loops.all[0].0.moves.coming[&id].is_empty() {
+            assert!(Instant::now() < deadline, "it is not kept");
+            loops.turn(0);
+        }
+        let (home, reactor) = &mut loops.all[0];
+        home.writer_moved(MovingWriter::new(id, link, 0, half), reactor);
+        loops.turn(0);
+        let mut answer = [0];
+        client.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"x");
     });
 }
 

@@ -494,6 +494,7 @@ mod tests {
         for (text, after) in [
             ("UNSUB 9\r\n", None),
             ("UNSUB 9 5\r\n", Some(5)),
+            ("UNSUB 9 0\r\n", None),
             ("UNSUB 9 x\r\n", None),
             ("UNSUB 9 999999999\r\n", Some(999_999_999)),
             ("UNSUB 9 0000000005\r\n", None),
