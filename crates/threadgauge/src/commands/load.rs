@@ -357,58 +357,8 @@ impl Load<'_> {
             None if runs.is_empty() => vec![NOTHING_MEASURED.to_owned()],
             None => runs.iter().map(RunDone::text).collect(),
         };
-        parts.extend(search.map(|search| self.found(search, runs)));
+        parts.extend(search.map(|search| found(self.options, search, runs, self.is_stopped())));
         parts.join("\n")
-    }
-
-    /// What a search of these runs found, in a sentence.
-    fn found(&self, search: &Search, runs: &[RunDone]) -> String {
-        // Whether the lowest rate that does not pass was judged at all.
-        let invalid = lowest_failed(search, runs).and_then(|run| run.invalid_because().first().copied());
-        let runs = runs.len();
-        let slo = self
-            .options
-            .slo
-            .as_ref()
-            .map_or_else(String::new, ToString::to_string);
-        let failed = search.failed.map_or_else(String::new, |rate| {
-            format!("; the lowest that did not pass: {}", per_second(rate))
-        });
-        match search.highest {
-            Some(rate) if search.is_over => format!(
-                "Highest rate that meets {slo}, confirmed three times: {}{failed} ({runs} runs).\n",
-                per_second(rate)
-            ),
-            highest if !search.is_over => {
-                let ended = match self.is_stopped() {
-                    true => "Interrupted",
-                    false => "A run failed",
-                };
-                let met = highest.map_or_else(String::new, |rate| {
-                    format!("; the highest that met {slo}: {}", per_second(rate))
-                });
-                format!("{ended}: no rate was confirmed{met}{failed} ({runs} runs).\n")
-            }
-            _ => {
-                // It went down until a run would have had too few answers.
-                let lowest = search
-                    .failed
-                    .is_some_and(|rate| rate / 2.0 < self.options.least_rate());
-                let longer = if lowest {
-                    "; for lower ones say a longer --duration"
-                } else {
-                    ""
-                };
-                match invalid {
-                    None => format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n"),
-                    Some(reason) => {
-                        format!(
-                            "Whether a rate meets {slo} is not known{failed}, invalid: {reason}{longer} ({runs} runs).\n"
-                        )
-                    }
-                }
-            }
-        }
     }
 
     fn json(&self, runs: &[RunDone], search: Option<&Search>, passes: bool) -> Value {
@@ -438,5 +388,99 @@ impl Load<'_> {
             "passes": passes,
             "runs": runs.iter().map(RunDone::json).collect::<Vec<_>>(),
         })
+    }
+}
+
+/// What a search of these runs found, in a sentence.
+fn found(options: &LoadOptions, search: &Search, runs: &[RunDone], is_stopped: bool) -> String {
+    // Whether the lowest rate that does not pass was judged at all.
+    let invalid = lowest_failed(search, runs).and_then(|run| run.invalid_because().first().copied());
+    let runs = runs.len();
+    let slo = options.slo.as_ref().map_or_else(String::new, ToString::to_string);
+    let failed = search.failed.map_or_else(String::new, |rate| {
+        format!("; the lowest that did not pass: {}", per_second(rate))
+    });
+    match search.highest {
+        Some(rate) if search.is_over => format!(
+            "Highest rate that meets {slo}, confirmed three times: {}{failed} ({runs} runs).\n",
+            per_second(rate)
+        ),
+        highest if !search.is_over => {
+            let ended = match is_stopped {
+                true => "Interrupted",
+                false => "A run failed",
+            };
+            let met = highest.map_or_else(String::new, |rate| {
+                format!("; the highest that met {slo}: {}", per_second(rate))
+            });
+            format!("{ended}: no rate was confirmed{met}{failed} ({runs} runs).\n")
+        }
+        _ => {
+            // It went down until a run would have had too few answers.
+            let lowest = search
+                .failed
+                .is_some_and(|rate| rate / 2.0 < options.least_rate());
+            let longer = if lowest {
+                "; for lower ones say a longer --duration"
+            } else {
+                ""
+            };
+            match invalid {
+                None => format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n"),
+                Some(reason) => {
+                    format!(
+                        "Whether a rate meets {slo} is not known{failed}, invalid: {reason}{longer} ({runs} runs).\n"
+                    )
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn only_a_search_that_came_to_its_end_has_confirmed_a_rate() {
+        let asked = "threadgauge load echo --target 1 -d 10s --find-max --slo p90<5ms";
+        let Some(Command::Load(options)) = Cli::parse_from(asked.split(' ')).command else {
+            panic!("{asked} is a load");
+        };
+        let of = |highest, failed, is_over, is_stopped| {
+            let search = Search {
+                highest,
+                failed,
+                is_over,
+            };
+            found(&options, &search, &[], is_stopped)
+        };
+        let (some, other) = (Some(200.0), Some(400.0));
+        assert_eq!(
+            of(some, other, true, false),
+            "Highest rate that meets p90<5ms, confirmed three times: 200 a second; the lowest that did not pass: 400 a \
+             second (0 runs).\n"
+        );
+        assert_eq!(
+            of(some, None, false, true),
+            "Interrupted: no rate was confirmed; the highest that met p90<5ms: 200 a second (0 runs).\n"
+        );
+        assert_eq!(
+            of(None, other, false, false),
+            "A run failed: no rate was confirmed; the lowest that did not pass: 400 a second (0 runs).\n"
+        );
+        assert_eq!(
+            of(None, other, true, false),
+            "No rate meets p90<5ms; the lowest that did not pass: 400 a second (0 runs).\n"
+        );
+        // Fourteen a second are needed for as many answers.
+        assert_eq!(
+            of(None, Some(27.0), true, false),
+            "No rate meets p90<5ms; the lowest that did not pass: 27.0 a second; for lower ones say a longer --duration \
+             (0 runs).\n"
+        );
     }
 }

@@ -307,3 +307,25 @@ fn show(data: &RunData, options: &RunOptions) -> Result<()> {
     }
     print(&terminal_summary(&data.results, &style))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn what_changes_what_is_measured_is_kept_as_typed() {
+        let typed_of = |more: &str| {
+            let words = format!("threadgauge run {more}");
+            match Cli::parse_from(words.split(' ')).command {
+                Some(Command::Run(options)) => typed(&options).join(" "),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(typed_of("null --out elsewhere --seed 3"), "null");
+        let all = "null --only what=clock --rounds 3 --cpus 0 --handicap 15";
+        assert_eq!(typed_of(all), all);
+    }
+}

@@ -850,6 +850,8 @@ fn any_failure_is_not_met_unless_a_condition_lets_it() {
             // The generator was stopped, or a latency is judged that it had no CPU for.
             continue;
         }
+        let shown_row = text(&shown.stdout).contains("\nfailed         20 closed");
+        assert!(shown_row, "{}", text(&shown.stdout));
         let says = "failed (20 closed), and without a condition as errors<1% none may";
         let is_said = |text: &str| text.contains(says);
         assert_eq!(is_said(&text(&shown.stdout)), !is_met, "{}", text(&shown.stdout));

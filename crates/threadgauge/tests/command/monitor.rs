@@ -82,6 +82,14 @@ fn clients_that_are_gone_are_on_their_page() {
     assert_eq!(numbers("/connz"), [1]);
     assert_eq!(numbers("/connz?state=all"), [1, 2]);
     assert_eq!(numbers("/connz?state=all&cid=2"), [2]);
+    assert_eq!(
+        numbers("/connz?state=all&sort=uptime"),
+        [2, 1],
+        "the shortest first"
+    );
+    while page(&monitor, "/varz")["uptime"] == "0s" {
+        assert!(Instant::now() < by, "the time it is up does not grow");
+    }
     served.signal("-TERM");
     drop(stays);
     assert_eq!(served.end().0, Some(0));

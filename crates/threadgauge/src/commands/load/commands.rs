@@ -380,7 +380,7 @@ mod tests {
         let heard = dir.path().join("heard");
         let waits = format!("until [ -e {} ]; do sleep 0.01; done", heard.display());
         let monitors = Monitors::start(&commands(&[
-            &format!("echo first; {waits}; sleep 1000 & echo second; wait"),
+            &format!("trap 'echo last; exit' TERM; echo first; {waits}; sleep 1000 & echo second; wait"),
             "trap '' TERM; echo deaf; while :; do sleep 1; done",
         ]))
         .unwrap();
@@ -397,7 +397,7 @@ mod tests {
             .iter()
             .map(|line| line["line"].as_str().unwrap())
             .collect();
-        assert_eq!(lines, ["first", "second"]);
+        assert_eq!(lines, ["first", "second", "last"]);
         assert!(said[0]["lines"][0]["at_s"].as_f64().unwrap() >= 0.0);
         for group in groups {
             wait_until(|| kill_process_group(group, Signal::CONT).is_err());

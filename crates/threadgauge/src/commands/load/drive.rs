@@ -1,5 +1,6 @@
 //! From a protocol's name to clients that speak it.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -177,30 +178,78 @@ impl Driver for Groups {
     }
 
     fn run(&mut self, options: &LoadOptions, pace: Pace, watch: &mut dyn Watch) -> Result<Record, LoadError> {
-        let load = match pace {
+        let load = sent(pace, self.copies(), options.pipeline);
+        self.run_ramped(load, options.ramp(), options.requests, watch)
+    }
+}
+
+/// When members send that are to keep this pace, each message of which has so many copies.
+fn sent(pace: Pace, copies: u64, outstanding: NonZeroUsize) -> Load {
+    match pace {
+        Pace::Open {
+            per_second,
+            arrivals,
+            seed,
+        } => Load::Open {
+            deliveries_per_second: per_second * copies as f64,
+            arrivals,
+            seed,
+        },
+        Pace::Closed { think, .. } if think.is_zero() => Load::Closed { outstanding },
+        Pace::Closed {
+            think,
+            arrivals,
+            seed,
+        } => Load::Thinking {
+            outstanding,
+            think,
+            arrivals,
+            seed,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_load::Arrivals;
+
+    use super::*;
+
+    #[test]
+    fn members_send_by_a_rate_of_messages_after_a_thought_or_at_once() {
+        let (two, arrivals, seed) = (NonZeroUsize::MIN.saturating_add(1), Arrivals::Uniform, 7);
+        let load = sent(
             Pace::Open {
-                per_second,
-                arrivals,
-                seed,
-            } => Load::Open {
-                deliveries_per_second: per_second * self.copies() as f64,
+                per_second: 5.0,
                 arrivals,
                 seed,
             },
-            Pace::Closed { think, .. } if think.is_zero() => Load::Closed {
-                outstanding: options.pipeline,
-            },
+            9,
+            two,
+        );
+        let rate = Load::Open {
+            deliveries_per_second: 45.0,
+            arrivals,
+            seed,
+        };
+        assert_eq!(load, rate);
+        assert_eq!(sent(Pace::FAST, 9, two), Load::Closed { outstanding: two });
+        let think = Duration::from_millis(5);
+        let load = sent(
             Pace::Closed {
                 think,
                 arrivals,
                 seed,
-            } => Load::Thinking {
-                outstanding: options.pipeline,
-                think,
-                arrivals,
-                seed,
             },
+            9,
+            two,
+        );
+        let thinking = Load::Thinking {
+            outstanding: two,
+            think,
+            arrivals,
+            seed,
         };
-        self.run_ramped(load, options.ramp(), options.requests, watch)
+        assert_eq!(load, thinking);
     }
 }

@@ -681,6 +681,9 @@ mod tests {
         let load = Params::new().with("protocol", "http").with("loop", "open");
         let load = load.with("connections", 20u64).with("own_echo", "yes");
         assert_eq!(name(&load), "http, open, connections 20, own echo yes");
+        let other = load.clone().with("rate", 5u64);
+        assert_eq!(name_among(&load, &[&load, &load]), name(&load), "alone");
+        assert_eq!(name_among(&other, &[&load, &other]), "rate 5");
         let of = |kinds: &[(Failure, &[f64])]| {
             let all = kinds.iter().map(|(_, runs)| runs.to_vec());
             let all = all.reduce(|a, b| a.iter().zip(b).map(|(a, b)| a + b).collect());
@@ -733,10 +736,34 @@ mod tests {
             .map(|line| line.points.iter().map(|point| point.y).collect())
             .collect();
         assert_eq!(watched[0].id, "together-0");
+        assert_eq!(watched[0].title, "Clients and server in each second");
         assert_eq!(lines, [[50.0, 100.0], [100.0, 100.0], [50.0, 100.0]]);
         let ends = watched[0].series[0].points.iter().map(|point| point.x);
         assert_eq!(ends.collect::<Vec<_>>(), [2.0, 3.0]);
         assert!(!ids(&of(false)).iter().any(|id| id.starts_with("together")));
+    }
+
+    #[test]
+    fn each_load_has_a_row_of_what_was_asked_and_what_came() {
+        let load = |connections: u64| Params::new().with("connections", connections);
+        let figures = [
+            (ACHIEVED, 500.0),
+            (RESPONSE_P50, 1e6),
+            (RESPONSE_P99, 2e6),
+            (FAILED_IN_ALL, 0.0),
+            (INVALID, 0.0),
+            (OWN_CPU, 0.1),
+        ];
+        let figures = figures.map(|(metric, value)| (metric, vec![value]));
+        let cases = vec![
+            testing::case(load(10).with("rate", 500u64), figures.clone()),
+            testing::case(load(20), figures),
+        ];
+        let answer = read(&testing::view(LOAD.id, Profile::Quick, cases));
+        let rows = &answer.tables[0].rows;
+        let came = ["500", "1.00 ms", "2.00 ms", "none", "yes", "", "", "0.10"];
+        assert_eq!(rows[0][1..], [&["500 a second"], &came[..]].concat());
+        assert_eq!(rows[1][1..], [&["20 connections"], &came[..]].concat());
     }
 
     #[test]

@@ -505,6 +505,39 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_case_says_what_is_not_as_usual() {
+        let case = |arguments: &[&str]| {
+            stored(&asked(arguments), false, &[run(None, 10, 1_000)])
+                .remove(0)
+                .0
+        };
+        let usual = "load/protocol=groups,loop=open,connections=10";
+        let mut groups = vec!["groups", "--target", "1"];
+        assert_eq!(case(&groups), usual);
+        groups.extend([
+            "--group-size",
+            "5",
+            "--own-echo",
+            "--pipeline",
+            "2",
+            "--payload",
+            "16..99",
+        ]);
+        let more = "pipeline=2,payload=16..99,group_size=5,own_echo=yes";
+        assert_eq!(case(&groups), format!("{usual},{more}"));
+        let echo = ["echo", "--target", "1", "--loop", "closed", "--think", "5ms"];
+        assert_eq!(
+            case(&echo),
+            "load/protocol=echo,loop=closed,connections=10,think=5ms"
+        );
+        let http = ["http", "--target", "1", "--loop", "fast", "--close"];
+        assert_eq!(
+            case(&http),
+            "load/protocol=http,loop=fast,connections=10,close=yes"
+        );
+    }
+
     /// What was answered in each second, where that is a rate.
     fn answered(run: &Done, total_ms: u64) -> Vec<Option<f64>> {
         let seconds = by_second(&Params::new(), run, Duration::from_millis(total_ms));
@@ -524,9 +557,16 @@ mod tests {
             [whole; 3],
             "all were answered before its end"
         );
-        let mut interrupted = early;
-        interrupted.record.interrupted = true;
-        assert_eq!(answered(&interrupted, 3_000), [whole, whole, None]);
+        let ends: [fn(&mut Record) -> &mut bool; 3] = [
+            |record| &mut record.interrupted,
+            |record| &mut record.ended_early,
+            |record| &mut record.bounded,
+        ];
+        for ended in ends {
+            let mut ended_early = run(None, 1, 2_000);
+            *ended(&mut ended_early.record) = true;
+            assert_eq!(answered(&ended_early, 3_000), [whole, whole, None]);
+        }
         assert_eq!(answered(&run(None, 1, 2_900), 2_900), [whole, whole, None]);
     }
 

@@ -398,6 +398,12 @@ mod tests {
     }
 
     #[test]
+    fn one_of_several_rounds_is_named() {
+        assert_eq!(of_rounds(1, 1), "");
+        assert_eq!(of_rounds(2, 3), ", round 2 of 3");
+    }
+
+    #[test]
     fn counts_of_two_classes_add_up() {
         let second = |times: u64| Second {
             sent: 7 * times,

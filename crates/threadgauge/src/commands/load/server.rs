@@ -460,6 +460,12 @@ mod tests {
             Means::of(&watched).and_then(|means| means.busiest_thread),
             Some(0.95 / 1.5)
         );
+        let seen = Watched {
+            seconds: watched.seconds[..2].to_vec(),
+            ..Watched::default()
+        };
+        let busy = super::rows(&seen).pop();
+        assert_eq!(busy, Some(("CPUs busy", "0 63 %".to_owned())));
         let nothing = Watched {
             pid: 7,
             ..Watched::default()

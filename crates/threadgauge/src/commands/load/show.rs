@@ -447,6 +447,8 @@ fn second(second: &Second) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_load::{Fault, MessageId};
+
     use super::*;
 
     /// A closed loop whose generator used so much of a second.
@@ -480,6 +482,42 @@ mod tests {
         ] {
             assert_eq!(per_second(rate), says);
         }
+    }
+
+    #[test]
+    fn what_came_and_must_not_is_wrong_and_times_have_their_quantiles_where_there_are_enough() {
+        let mut run = closed(10, None);
+        assert!(
+            run.text().contains("service time   none · from sending\n"),
+            "{}",
+            run.text()
+        );
+        run.record.service.record_many(1_000, 30);
+        let says = "service time   p50 1.00 µs, longest 1.00 µs · from sending\n";
+        assert!(run.text().contains(says), "{}", run.text());
+        run.record.faults = Some(Faults::default());
+        assert_eq!((run.wrong(), run.passes()), (String::new(), true));
+        let mut faults = Faults::default();
+        faults.record(Fault {
+            kind: FaultKind::Lost,
+            connection: 3,
+            message: MessageId::Known { sender: 2, number: 7 },
+        });
+        let says = faults.to_string();
+        run.record.faults = Some(faults);
+        assert_eq!((run.wrong(), run.objection()), (says.clone(), Some(says)));
+    }
+
+    #[test]
+    fn good_answers_have_a_row_of_their_own_where_some_are_not_good() {
+        let mut run = closed(10, None);
+        [1_000, 2_000]
+            .iter()
+            .for_each(|&ns| run.record.response.record(ns));
+        run.record.good.record(1_000);
+        assert!(run.text().contains("\ngood answers "), "{}", run.text());
+        run.record.good.record(2_000);
+        assert!(!run.text().contains("good answers"), "{}", run.text());
     }
 
     #[test]
