@@ -6,6 +6,7 @@
 //! every fuzz target for a while. All look for what the tests themselves cannot see.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -93,6 +94,9 @@ pub struct Options {
     /// Only whether a test notices where code is changed
     #[arg(long, group = "only")]
     mutants_only: bool,
+    /// How many changes a crate are tried where code decides nothing
+    #[arg(long, requires = "mutants_only", default_value_t = mutants::SAMPLE, value_name = "CHANGES")]
+    sample: NonZeroUsize,
     /// In these crates, by the names of their folders; in all, where none is named
     #[arg(value_name = "CRATE", requires = "mutants_only")]
     crates: Vec<String>,
@@ -129,7 +133,7 @@ pub fn run(options: &Options) -> Result<()> {
         clients::deep()?;
     }
     if all || options.mutants_only {
-        mutants::run(&options.crates)?;
+        mutants::run(&options.crates, options.sample)?;
     }
     if all || options.fuzz_only {
         fuzz(options.fuzz_seconds)?;

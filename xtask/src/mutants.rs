@@ -3,10 +3,11 @@
 //! cargo-mutants changes one place at a time, and each change is judged by the tests of its own crate. Of the files
 //! that decide a verdict or a sample every change must be noticed; of all others of a crate a sample is tried, of
 //! which one in twenty may go unseen. Each crate says in its manifest, under `package.metadata.mutants`, which files
-//! decide, which tests judge where some take minutes, and which packages' tests do. A change that changes nothing is
-//! named in `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
+//! decide, which tests judge where some take minutes, and which packages' tests do beside its own. A change that
+//! changes nothing is named in `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -14,27 +15,23 @@ use serde_json::Value;
 
 use crate::{deps, shell};
 
-/// How many changes of what decides nothing are tried.
-const SAMPLE: usize = 100;
+/// How many changes of what decides nothing are tried, where no other number is asked for.
+pub const SAMPLE: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 /// What share of them may go unseen.
 const MAY_GO_UNSEEN: f64 = 0.05;
 /// Where cargo-mutants keeps what it found.
 const OUTPUT: &str = "target/mutants";
 
-/// The crates with these names (all, where there are none), one after the other.
+/// The crates with these names (all, where there are none), one after the other; of what decides nothing in each about
+/// `sample` changes.
 ///
 /// # Errors
 ///
 /// A crate that is not there, or whose own tests fail; more changes unseen than may be.
-pub fn run(names: &[String]) -> Result<()> {
+pub fn run(names: &[String], sample: NonZeroUsize) -> Result<()> {
     deps::install(deps::Need::Deep)?;
     let mut faults = Vec::new();
     for (name, package) in crates(&shell::metadata()?, names)? {
-        let tests = Some(words(&package, "tests")).filter(|tests| !tests.is_empty());
-        // Examples in comments are left out everywhere: they show, and are compiled anew each time.
-        let tests = tests.unwrap_or_else(|| vec!["--tests".to_owned()]);
-        let judges = words(&package, "judges").into_iter();
-        let judges: Vec<String> = judges.map(|judge| format!("--test-package={judge}")).collect();
         let deciding = |option: &str| -> Vec<String> {
             let files = words(&package, "deciding").into_iter();
             files
@@ -43,8 +40,7 @@ pub fn run(names: &[String]) -> Result<()> {
         };
         let mut check = |which: &str, options: &[String], may_go_unseen: f64| -> Result<()> {
             eprintln!("== {which} changes of {name}");
-            let options = [options, &judges].concat();
-            let (unseen, of) = tried(&package, which, &options, &tests)?;
+            let (unseen, of) = tried(&package, which, options)?;
             let says = format!("{unseen} of {of} {which} changes of {name} went unseen");
             eprintln!("{says}");
             faults.extend((unseen as f64 > may_go_unseen * of as f64).then_some(says));
@@ -55,7 +51,7 @@ pub fn run(names: &[String]) -> Result<()> {
         }
         let mut others = deciding("exclude");
         let list = shell::output(mutants(&package).arg("--list").args(&others))?;
-        let shards = list.lines().count().div_ceil(SAMPLE);
+        let shards = list.lines().count().div_ceil(sample.get());
         if shards > 0 {
             others.push(format!("--shard=0/{shards}"));
             check("sampled", &others, MAY_GO_UNSEEN)?;
@@ -67,6 +63,24 @@ pub fn run(names: &[String]) -> Result<()> {
         faults.join("\n")
     );
     Ok(())
+}
+
+/// What tells cargo-mutants which tests judge, with that of the tests themselves at the end.
+///
+/// Each call of cargo has it, so that what is built is what is run. cargo-mutants' own option for packages is of no
+/// use: it tries the code as it is by the crate's own tests alone.
+fn judges(package: &Value) -> Vec<String> {
+    let mut tests = words(package, "tests");
+    if tests.is_empty() {
+        // Examples in comments are left out: they show, and are compiled anew each time.
+        tests.push("--tests".to_owned());
+    }
+    let separator = tests.iter().position(|word| word == "--");
+    let of_tests = tests.split_off(separator.unwrap_or(tests.len()));
+    let packages = words(package, "judges").into_iter();
+    let of_cargo = packages.map(|judge| format!("--package={judge}")).chain(tests);
+    let of_cargo = of_cargo.map(|word| format!("--cargo-arg={word}"));
+    of_cargo.chain(["--".to_owned()]).chain(of_tests).collect()
 }
 
 /// The list with this key in what the manifest says.
@@ -111,7 +125,7 @@ fn mutants(package: &Value) -> Command {
 }
 
 /// Tries these changes and gives back how many went unseen, of how many that compile.
-fn tried(package: &Value, which: &str, options: &[String], tests: &[String]) -> Result<(u64, u64)> {
+fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)> {
     let output = format!(
         "{OUTPUT}/{}-{which}",
         package["name"].as_str().unwrap_or_default()
@@ -121,8 +135,7 @@ fn tried(package: &Value, which: &str, options: &[String], tests: &[String]) -> 
     command
         .args(["--output", &output])
         .args(options)
-        .arg("--")
-        .args(tests);
+        .args(judges(package));
     // A change is to be compiled in a second or two; nobody debugs it.
     command
         .env("CARGO_INCREMENTAL", "1")
@@ -158,6 +171,22 @@ mod tests {
             serde_json::json!({"total_mutants": 20, "missed": 1, "caught": 12, "timeout": 3, "unviable": 4});
         assert_eq!(unseen(&said), Some((1, 16)));
         assert_eq!(unseen(&serde_json::json!({"missed": 1})), None);
+    }
+
+    #[test]
+    fn tests_of_other_packages_are_built_with_the_crates_own() {
+        let told = |says: Value| judges(&serde_json::json!({"metadata": {"mutants": says}}));
+        assert_eq!(told(Value::Null), ["--cargo-arg=--tests", "--"]);
+        assert_eq!(
+            told(serde_json::json!({"judges": ["all"], "tests": ["--lib", "--", "--skip=slow"]})),
+            [
+                "--cargo-arg=--package=all",
+                "--cargo-arg=--lib",
+                "--",
+                "--",
+                "--skip=slow"
+            ]
+        );
     }
 
     #[test]
