@@ -250,7 +250,9 @@ mod tests {
         for way in Method::ALL {
             let sample = sample(&EXPERIMENT, &Case { way, cpus: 1 }.params());
             assert_eq!(sample.status, Status::Ok, "{sample:?}");
-            assert!(sample.value(RATE.name).unwrap() > 0.01, "{sample:?}");
+            // A step of either loop, ns: some cycles, were they a thousand times slower than they are.
+            let rate = sample.value(RATE.name).unwrap();
+            assert!((0.01..1e6).contains(&rate), "{sample:?}");
             assert!(sample.value(SPREAD.name).unwrap() >= 0.0, "{sample:?}");
             let slow = sample.value(SLOW_PASSES.name);
             assert_eq!(

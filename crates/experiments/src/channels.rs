@@ -142,3 +142,25 @@ fn numbers(cpus: &CpuList) -> String {
     let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.to_string()).collect();
     numbers.join(",")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_the_cpus_that_its_units_are_pinned_to_in_turns() {
+        let all: Vec<String> = allowed_cpus()
+            .unwrap()
+            .iter()
+            .map(|cpu| cpu.to_string())
+            .collect();
+        for (placement, told) in [
+            (Placement::Same, "-"),
+            (Placement::Free, "-"),
+            (Placement::Across, &all.join(",")),
+        ] {
+            assert_eq!(placement.pinned().unwrap(), told, "{placement:?}");
+        }
+        assert_eq!(numbers(&CpuList::new([0, 2, 11])), "0,2,11");
+    }
+}

@@ -61,7 +61,10 @@ impl Guest {
                 self.name, self.why_missing
             )
         };
-        self.elf.is_empty().then(|| Lack::new(Need::Program, says()))
+        let elf = self.elf;
+        #[cfg(test)]
+        let elf = tests::as_compiled_here(elf);
+        elf.is_empty().then(|| Lack::new(Need::Program, says()))
     }
 
     /// Writes it to a file in memory, which can be the standard input of a program that starts it.
@@ -284,10 +287,23 @@ mod tests {
     use crate::channels::{HANDOVER, RING, WAKE};
     use crate::footprint::IDLE;
     use crate::limits::LIMITS;
+    use std::cell::Cell;
     use std::io::Read as _;
     use std::process::Child;
     use std::time::Instant;
+    use threadgauge_lab::grid::PlannedCase;
+    use threadgauge_lab::site::Profile;
     use threadgauge_lab::testing;
+
+    thread_local! {
+        /// Whether what this thread plans is planned as in a build without a C compiler.
+        static HAS_COMPILER: Cell<bool> = const { Cell::new(true) };
+    }
+
+    /// This program, or none.
+    pub fn as_compiled_here(elf: &'static [u8]) -> &'static [u8] {
+        if HAS_COMPILER.get() { elf } else { &[] }
+    }
 
     figures! {
         struct Made {
@@ -517,5 +533,43 @@ mod tests {
             "needs the program exit, which this build lacks: the compiler cc cannot be started: not found";
         assert_eq!(lack.says, says);
         assert!(matches!(guest.load(), Err(CaseError::Skipped(of_load)) if of_load == lack));
+    }
+
+    #[test]
+    fn a_build_without_a_compiler_plans_what_needs_none() {
+        HAS_COMPILER.set(false);
+        let site = testing::site(Profile::Standard, 2);
+        let lacks = |case: &&PlannedCase| {
+            let of_build = |lack: &Lack| lack.says.contains("which this build lacks");
+            case.skip.as_ref().is_some_and(of_build)
+        };
+        let (mut whole, mut partly) = (Vec::new(), Vec::new());
+        for experiment in crate::CATALOGUE.iter() {
+            let cases = (experiment.plan)(&site).cases;
+            match cases.iter().filter(lacks).count() {
+                0 => {}
+                all if all == cases.len() => whole.push(experiment.id),
+                some => partly.push((experiment.id, some)),
+            }
+        }
+        let of_units = ["ring", "wake", "handover", "contention", "compute", "placement"];
+        let others = ["footprint", "limits", "identity", "print"];
+        assert_eq!(whole, [&of_units[..], &others].concat());
+        assert_eq!(
+            partly,
+            [
+                ("create", 40),
+                // All but a thread's panic, which is Rust's.
+                ("crash", 8),
+                ("probes", 2),
+                ("server-designs", 111),
+                // The floors in C.
+                ("peers", 9),
+                ("http", 6),
+                ("connections", 3),
+                ("subscriptions", 4),
+                ("chat", 3),
+            ]
+        );
     }
 }

@@ -446,6 +446,21 @@ mod tests {
     }
 
     #[test]
+    fn both_units_and_what_is_measured_have_room_twice() {
+        // 2 × 3 messages of 1 MiB, and one of each unit.
+        let case = THREADS.bytes(1 << 20).burst(3);
+        let skip = |free_memory_mib| {
+            let site = Site {
+                free_memory_mib,
+                ..testing::site(Profile::Quick, 1)
+            };
+            case.planned(&site).skip.map(|lack| lack.says)
+        };
+        let says = "needs 16 MiB of free memory, 15 are free".to_owned();
+        assert_eq!([skip(16), skip(15)], [None, Some(says)]);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_in_words() {
         for (case, says) in [
             (

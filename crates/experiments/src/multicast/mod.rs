@@ -132,6 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_told_its_design_and_has_room_for_a_group_more() {
+        for (case, told) in [
+            (
+                REACTOR.connections(1_000),
+                "groups --design reactor --max-connections 1010",
+            ),
+            (
+                REACTOR.pool((1, 3)).connections(20),
+                "groups --design reactor-pool --max-connections 30 --readers 1 --writers 3",
+            ),
+        ] {
+            assert_eq!(case.arguments().join(" "), told);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_in_words() {
         for (case, says) in [
             (

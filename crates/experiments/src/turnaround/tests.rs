@@ -414,6 +414,14 @@ fn a_sample_has_the_figures_of_its_computations() {
 }
 
 #[test]
+fn each_sample_says_by_which_number_it_was_shuffled() {
+    let case = Case::serial(Kind::Cpu, 2, 10).params();
+    let seed = || testing::sample(&EXPERIMENT, &case).noise["order_seed"];
+    let (one, other) = (seed(), seed());
+    assert!(one < other && other < (1_u64 << 53) as f64, "{one}, {other}");
+}
+
+#[test]
 fn the_supermarket_shows_when_so_many_customers_have_left() {
     let charts = charts_of(&as_in_theory(Profile::Quick, 7, 2, 0.0));
     let chart = chart(&charts, "supermarket");

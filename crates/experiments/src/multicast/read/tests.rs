@@ -462,3 +462,30 @@ fn the_answer_and_the_charts_have_what_there_is() {
     assert!(nothing.figures.is_empty() && nothing.facts.is_empty() && nothing.rankings.is_empty());
     assert!(nothing.answer.is_empty());
 }
+
+#[test]
+fn what_many_more_connections_change_is_said_where_they_were_measured() {
+    let dearer_with_many = |case: Case| {
+        let is_many = case.connections > MOST;
+        let [cpu_ns, delay_ns, bytes] = if is_many {
+            [3_000.0, 40_000.0, 2_048.0]
+        } else {
+            [1_000.0, 10_000.0, 1_024.0]
+        };
+        vec![(CPU, cpu_ns), (DELAY_P99, delay_ns), (MEMORY, bytes)]
+    };
+    let found = |profile| {
+        let view = view(profile, 2, dearer_with_many);
+        let facts = read(&view).facts.into_iter().map(|fact| fact.says);
+        facts.filter(|says| says.contains("19000")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(Profile::Quick), [""; 0]);
+    assert_eq!(
+        found(Profile::Standard),
+        [
+            "With 19000 connections reactor forwards 0.33 [0.33, 0.33] times as many messages a server CPU second as with 10000.",
+            "With 19000 connections to reactor the delay's 99th percentile is 4.00 [4.00, 4.00] times that with 10000.",
+            "Each of 19000 connections adds 2.00 [2.00, 2.00] KiB to the memory of reactor.",
+        ]
+    );
+}
