@@ -504,15 +504,14 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
 mod tests {
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
-    use threadgauge_results::{Status, Verdict, claim, decide};
+    use threadgauge_results::{Verdict, claim, decide};
 
     use super::*;
 
     #[test]
     fn a_process_dies_with_its_thread_and_without_its_sibling_and_leaves_no_core_file() {
         for case in cases() {
-            let sample = testing::sample(&EXPERIMENT, &case.params());
-            assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
+            let sample = testing::measured(&EXPERIMENT, &case.params());
             let value = |metric: Metric| sample.value(metric.name).unwrap();
             let lost = case.unit == Unit::Thread && case.cause != Cause::Panic;
             let expected = if lost { (1.0, 0.0) } else { (0.0, 1.0) };

@@ -171,15 +171,14 @@ fn ids_table(view: &View<'_>) -> Table {
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Status, Verdict, claim, decide};
+    use threadgauge_results::{Verdict, claim, decide};
 
     use super::*;
 
     #[test]
     fn threads_share_the_id_of_their_process_and_processes_share_none() {
         for (case, process_ids, shared) in [(THREADS, 1.0, 1.0), (PROCESSES, 8.0, 0.0)] {
-            let sample = testing::sample(&EXPERIMENT, &case.params());
-            assert_eq!(sample.status, Status::Ok, "{:?}", sample.reason);
+            let sample = testing::measured(&EXPERIMENT, &case.params());
             let value = |metric: Metric| sample.value(metric.name).unwrap();
             assert_eq!((value(PROCESS_IDS), value(THREAD_IDS)), (process_ids, 8.0));
             assert_eq!((value(SHARED), value(HELPERS)), (shared, 0.0));

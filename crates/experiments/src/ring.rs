@@ -595,7 +595,7 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing;
     use threadgauge_lab::view::ViewCase;
-    use threadgauge_results::{Need, Status, Verdict};
+    use threadgauge_results::{Need, Verdict};
 
     #[test]
     fn the_token_goes_round_by_every_unit_and_means() {
@@ -610,8 +610,7 @@ mod tests {
             COROUTINES.ring(7).kib(4),
         ];
         for case in by_means.chain(alone).chain(others) {
-            let sample = testing::sample(&EXPERIMENT, &case.params());
-            assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
+            let sample = testing::measured(&EXPERIMENT, &case.params());
             let value = |metric: Metric| sample.value(metric.name).unwrap();
             assert!(value(HOP) > 0.0, "{case:?}");
             let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;

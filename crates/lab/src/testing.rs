@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_machine::CpuList;
-use threadgauge_results::{Lack, MetricSummary, Params, RanBeside, Sample, Verdict, claim, decide};
+use threadgauge_results::{Lack, MetricSummary, Params, RanBeside, Sample, Status, Verdict, claim, decide};
 use threadgauge_stats::summarise;
 
 use crate::claim::Test;
@@ -55,6 +55,19 @@ pub fn sample(experiment: &Experiment, params: &Params) -> Sample {
     let mut worker = worker(experiment, params);
     let result = (experiment.run)(params, &mut worker);
     worker.finish(result)
+}
+
+/// The same of a case that can be measured here.
+///
+/// # Panics
+///
+/// With the reason, when it was not.
+#[must_use]
+#[track_caller]
+pub fn measured(experiment: &Experiment, params: &Params) -> Sample {
+    let sample = sample(experiment, params);
+    assert_eq!(sample.status, Status::Ok, "{params:?}: {:?}", sample.reason);
+    sample
 }
 
 /// A case with these figures, round 1 first.

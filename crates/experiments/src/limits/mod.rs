@@ -293,9 +293,7 @@ mod tests {
     use super::*;
 
     fn sample(case: Case) -> Sample {
-        let sample = testing::sample(&EXPERIMENT, &case.params());
-        assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
-        sample
+        testing::measured(&EXPERIMENT, &case.params())
     }
 
     fn ended(sample: &Sample) -> Vec<End> {

@@ -185,7 +185,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_lab::worker::Order;
     use threadgauge_machine::clock;
-    use threadgauge_results::{Sample, Status};
+    use threadgauge_results::Sample;
 
     use super::*;
     use crate::print::EXPERIMENT;
@@ -208,9 +208,7 @@ mod tests {
     }
 
     fn sample(case: Case) -> Sample {
-        let sample = testing::sample(&EXPERIMENT, &case.params());
-        assert_eq!(sample.status, Status::Ok, "{case:?}: {:?}", sample.reason);
-        sample
+        testing::measured(&EXPERIMENT, &case.params())
     }
 
     #[test]
