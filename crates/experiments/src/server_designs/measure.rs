@@ -234,6 +234,18 @@ mod tests {
     use super::super::case::{FORK, accept, echo, short};
     use super::*;
 
+    /// This test is a program that does not serve.
+    #[test]
+    fn a_server_that_does_not_start_is_a_failure_unless_the_kernel_refuses_it() {
+        // It leaves its thread on other CPUs.
+        let started = std::thread::spawn(|| {
+            let case = short(Program::Ours, Design::Proactor);
+            serve(case, &Cpus::divided(1).unwrap()).map(drop)
+        });
+        let error = started.join().unwrap().unwrap_err();
+        assert!(matches!(error, CaseError::Failed(_)), "{error}");
+    }
+
     #[test]
     fn programs_in_c_serve_every_load() {
         let clients = |case: Case| case.clients(3).requests(40);

@@ -106,4 +106,16 @@ mod tests {
         });
         gate.pass();
     }
+
+    #[test]
+    fn a_gate_that_is_gone_leaves_no_page_behind() {
+        let pages = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.lines().filter(|line| line.contains("/dev/zero")).count()
+        };
+        let before = pages();
+        drop((0..1_000).map(|_| Gate::closed().unwrap()).collect::<Vec<_>>());
+        // Other tests have some meanwhile.
+        assert!(pages() < before + 500);
+    }
 }

@@ -194,3 +194,26 @@ fn used() -> (f64, Switches) {
     let cpu_ns = (own.cpu() + children.cpu()).as_nanos() as f64;
     (cpu_ns, own.switches + children.switches)
 }
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_lab::point::Point as _;
+    use threadgauge_lab::testing;
+
+    use super::super::EXPERIMENT;
+    use super::super::case::Kind;
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_what_was_used_meanwhile() {
+        let case = Case::serial(Kind::Cpu, 1, 5);
+        let mut worker = testing::worker(&EXPERIMENT, &case.params());
+        let before_ns = used().0;
+        let measured_ns = measure(case, 1, &mut worker).unwrap().cpu_ns;
+        let all_ns = used().0 - before_ns;
+        assert!(
+            measured_ns > 0.0 && measured_ns <= all_ns,
+            "{measured_ns} of {all_ns}"
+        );
+    }
+}

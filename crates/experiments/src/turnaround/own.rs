@@ -247,3 +247,29 @@ fn chart(
     .theory("at once at no cost", of(ideal(metric), |pair| pair.concurrent))
     .drawn()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::Kind;
+    use super::*;
+
+    #[test]
+    fn how_many_run_at_a_time_is_said_where_they_are_fewer_than_all() {
+        let case = Case::serial(Kind::Cpu, 3, 10).concurrent();
+        let says = |degree, carrier| {
+            runs(Case {
+                degree,
+                carrier,
+                ..case
+            })
+        };
+        for (most, at_a_time) in [(2, "2 at a time"), (3, "all at once"), (4, "all at once")] {
+            let said = says(Degree::AtMost(most), Carrier::Pool);
+            assert_eq!(said, format!("{at_a_time} by a pool"));
+        }
+        assert_eq!(
+            says(Degree::Adaptive, Carrier::Thread),
+            "as many at a time as the executor finds worth it a thread for each in its turn"
+        );
+    }
+}
