@@ -192,7 +192,7 @@ fn accept(case: Case, server: &Server, worker: &mut Worker) -> Result<(), CaseEr
     let mut heard = vec![false; count(case.connections)];
     for made in 1..=case.connections {
         pool.connect(server.address()).map_err(broken)?;
-        if made % STEP == 0 || made == case.connections {
+        if made.is_multiple_of(STEP) || made == case.connections {
             // So that none waits longer than the kernel lets it.
             let all = || Ok(server.descriptors()? >= own + count(made));
             wait_until("the server to accept", all)?;
