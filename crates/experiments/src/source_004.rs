@@ -151,8 +151,8 @@ fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String,
         }
         Of::Chat => found(
             run.view(chat::EXPERIMENT.id),
-            chat::score_on(cpus),
-            chat::SCORE.unit,
+            chat::score_on(cpus).times(1e-3),
+            "thousand messages/s",
         ),
     }
 }
