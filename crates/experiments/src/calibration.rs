@@ -167,8 +167,8 @@ fn calibrate(method: Method, watch: Stopwatch, passes_ns: &mut Vec<f64>) -> (Lap
             let ended_ns = [clock::monotonic_ns(), clock::thread_cpu_ns()];
             let rates =
                 [0, 1].map(|of| (ended_ns[of] - begun_ns[of]) as f64 / (f64::from(PASSES) * COUNTED as f64));
-            let steps = |length: Duration| (length.as_nanos() as f64 / rates[0]) as u64;
-            (watch.stop(), rates, error_of(|length| count_to(steps(length))))
+            let compute = |length| count_to(steps(length, rates[0]));
+            (watch.stop(), rates, error_of(compute))
         }
         // The minimum comes from an undisturbed moment, so it is the CPU's best speed and not its average: a burner
         // that did not look at the clock meanwhile would take some per cent too long.
@@ -180,6 +180,11 @@ fn calibrate(method: Method, watch: Stopwatch, passes_ns: &mut Vec<f64>) -> (Lap
             (watch.stop(), [burner.ns_per_iteration(); 2], error_of(compute))
         }
     }
+}
+
+/// The steps of a computation so long, where one takes so many ns.
+const fn steps(length: Duration, ns_per_step: f64) -> u64 {
+    (length.as_nanos() as f64 / ns_per_step) as u64
 }
 
 /// The source's loop, kept from being removed.
@@ -244,6 +249,12 @@ mod tests {
     use super::*;
     use threadgauge_lab::testing::{self, sample};
     use threadgauge_results::{Evidence, Verdict, decide};
+
+    #[test]
+    fn slower_steps_are_fewer_of_the_same_length() {
+        assert_eq!(steps(Duration::from_millis(10), 2.0), 5_000_000);
+        assert_eq!(steps(Duration::from_millis(10), 0.25), 40_000_000);
+    }
 
     #[test]
     fn both_ways_find_a_rate_and_compute_by_it() {

@@ -306,9 +306,7 @@ impl Shared {
             Burner::burn_units(steps);
             left -= steps;
             match self.case.mode {
-                // The end of a unit gives up the CPU anyway. With two slices each, one more yield would mean half as
-                // many switches again.
-                Mode::Yield if left > 0 => yield_now(),
+                Mode::Yield if yields(left) => yield_now(),
                 Mode::Yield | Mode::Neither => {}
                 Mode::Sleep => sleep(SLEEP),
             }
@@ -361,12 +359,23 @@ impl Shared {
     }
 }
 
+/// Whether a unit yields that has so many steps left. Its end gives up the CPU anyway: with two slices each, one more
+/// yield would mean half as many switches again.
+const fn yields(left: u64) -> bool {
+    left > 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::case::{Slice, Work};
     use super::*;
     use threadgauge_lab::worker::Order;
     use threadgauge_results::Sample;
+
+    #[test]
+    fn after_its_last_slice_a_unit_does_not_yield() {
+        assert_eq!([2, 1, 0].map(yields), [true, true, false]);
+    }
 
     /// A sample of the case. That every unit did its share and no more is checked on the way.
     fn measured(case: Case, handicap_percent: u32) -> Sample {

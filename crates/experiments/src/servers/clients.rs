@@ -145,10 +145,7 @@ pub fn has_room(connections: u64, from: Addresses) -> Result<(), CaseError> {
         is_local: true,
         server: None,
     };
-    let lacks = |item: &Advice| {
-        item.severity == Severity::Serious && (item.subject != "local ports" || from == Addresses::One)
-    };
-    let serious = preflight(&needs).into_iter().find(lacks);
+    let serious = preflight(&needs).into_iter().find(|item| lacks(item, from));
     match serious {
         None => Ok(()),
         Some(item) => {
@@ -159,6 +156,11 @@ pub fn has_room(connections: u64, from: Addresses) -> Result<(), CaseError> {
             Err(CaseError::Skipped(Lack::new(Need::System, says)))
         }
     }
+}
+
+/// Whether clients that connect `from` there could not, for this.
+fn lacks(item: &Advice, from: Addresses) -> bool {
+    item.severity == Severity::Serious && (item.subject != "local ports" || from == Addresses::One)
 }
 
 /// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a `unit` with `half`
@@ -199,6 +201,22 @@ pub fn halved(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_many_addresses_lacks_no_ports() {
+        let about = |subject: &str, severity| Advice {
+            subject: subject.to_owned(),
+            severity,
+            says: String::new(),
+            fix: None,
+        };
+        let lack = |subject, severity| {
+            [Addresses::One, Addresses::Many].map(|from| lacks(&about(subject, severity), from))
+        };
+        assert_eq!(lack("local ports", Severity::Serious), [true, false]);
+        assert_eq!(lack("open files", Severity::Serious), [true, true]);
+        assert_eq!(lack("open files", Severity::Fine), [false, false]);
+    }
 
     #[test]
     fn an_address_has_no_room_for_more_connections_than_there_are_ports() {
