@@ -31,6 +31,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::probes::EXPERIMENT,
     &crate::multicast::EXPERIMENT,
     &crate::server_designs::EXPERIMENT,
+    &crate::file_io::EXPERIMENT,
     &crate::peers::EXPERIMENT,
     &crate::http::EXPERIMENT,
     &crate::connections::EXPERIMENT,

@@ -10,6 +10,7 @@ pub mod contention;
 pub mod crash;
 pub mod create;
 pub mod each;
+pub mod file_io;
 pub mod footprint;
 pub mod foreground;
 pub mod handover;

@@ -11,6 +11,8 @@ use threadgauge_lab::prelude::*;
 
 use case::CPU;
 
+pub(crate) use read::loop_over_threads;
+
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "server-designs",

@@ -4,5 +4,7 @@ pub mod counters;
 pub mod disk;
 pub mod fork;
 pub mod gate;
+pub mod map;
 pub mod reap;
 pub mod threads;
+pub mod uring;

@@ -24,8 +24,6 @@ words! {
         Mix75 = "mix75",
         /// The same, for nine tenths of its length.
         Mix90 = "mix90",
-        /// Reads a file past the page cache: a fixed number of blocks that takes its length when read alone.
-        File = "file",
         /// Asks a server on the loopback network, which answers after that length.
         Server = "server",
     }
@@ -211,7 +209,7 @@ impl Kind {
             Self::Mix50 => 50,
             Self::Mix75 => 75,
             Self::Mix90 => 90,
-            Self::Io | Self::File | Self::Server => 0,
+            Self::Io | Self::Server => 0,
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases: planned,
         reference: reference.params(),
-        budget: Duration::from_secs(site.profile.pick(31, 600, 14 * 60 * 60)),
+        budget: Duration::from_secs(site.profile.pick(31, 581, 14 * 60 * 60)),
     }
 }
 
@@ -106,7 +106,7 @@ fn factors(all: u64) -> Vec<Case> {
     }
     cases.push(background(MIDDLE, all));
     cases.extend(matrix(&Kind::MIXES, &[MIDDLE], &[SHORT_MS]));
-    cases.extend(matrix(&[Kind::File, Kind::Server], &[MIDDLE], &[SHORT_MS]));
+    cases.extend(matrix(&[Kind::Server], &[MIDDLE], &[SHORT_MS]));
     cases.extend([1, all].map(|cpus| finisher(MIDDLE).cpus(cpus)));
     cases.extend(chains(MIDDLE, all));
     cases
@@ -194,10 +194,8 @@ fn chains(count: u64, all: u64) -> [Case; 3] {
 
 /// What a sample takes: what theory says, and starting the worker, calibrating and ending.
 fn estimate(case: Case) -> Duration {
-    let worker = Duration::from_millis(match (case.kind, case.carrier) {
-        // The file is written and read before the clock runs.
-        (Kind::File, _) => 150,
-        (_, Carrier::Process) => 12 + 3 * case.count,
+    let worker = Duration::from_millis(match case.carrier {
+        Carrier::Process => 12 + 3 * case.count,
         _ => 12,
     });
     let lengths = case.given(1);

@@ -2,7 +2,7 @@
 //! itself?
 //!
 //! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run. `measure` runs one case by our own
-//! executor (`threadgauge-exec`). `work` is what a computation does, and `server` and `disk` are what it waits for.
+//! executor (`threadgauge-exec`). `work` is what a computation does, and `server` is what it may wait for.
 //! Theory (`crate::ideal`) stands beside every measured time. `claims`, `reading` and, of what users set
 //! themselves, `own` read the answer off the samples.
 
@@ -19,7 +19,6 @@ pub(crate) use self::work::IN_A_HELPER;
 
 mod case;
 mod claims;
-mod disk;
 mod grid;
 mod measure;
 mod own;
@@ -45,8 +44,7 @@ pub const EXPERIMENT: Experiment = Experiment {
                   (steps), all the base (equal), drawn (random), or, set by you, as many as computations (10/20/500, ms); they \
                   come longest first, shortest first or by chance, drawn anew for each sample. Kind cpu does a fixed number \
                   of steps, calibrated in the worker to use its length of CPU time; io sleeps for it; mixN computes for N % \
-                  and sleeps for the rest, in turns of 5 ms together; file reads as many blocks past the page cache as take \
-                  its length when read alone; server asks a server on the loopback network that answers after it. \
+                  and sleeps for the rest, in turns of 5 ms together; server asks a server on the loopback network that answers after it. \
                   `elapsed_ns` runs from before the call to its return, `turnaround` is the mean over computations of the \
                   time at which its finisher has run over its length, `turnaround_NN` each by itself, in the order given; `finished_NN` when so many had been finished. \
                   Measured cold, once an invocation.",
@@ -61,8 +59,6 @@ pub const EXPERIMENT: Experiment = Experiment {
         "A finisher waits for the CPU like everybody else: finish_wait_ns is what a result waits for it.",
         "Equal sharing is not the best there is for computations that also sleep: it keeps them in step. A scheduler that \
                  lets short bursts end does better than this theory.",
-        "The file's blocks are found by calibration, alone; a device that serves many at once makes them faster than \
-                 theory, one that serves one at a time makes them slower.",
         "What becomes of eleven conclusions about one CPU on all is judged at 8 computations, where both have all cells; never from disturbed rounds.",
         "Source 000 gives no figures for its charts: only what it states in words can be compared.",
     ],

@@ -80,8 +80,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         arithmetic(view),
         sharing(view),
         mixes_fact(view),
-        real_waiting(view, Kind::File, "reads past the cache"),
-        real_waiting(view, Kind::Server, "requests to a server on the loopback network"),
+        real_waiting(view),
         carriers(view),
         degree_of_cpus(view),
         adaptive_degree(view),
@@ -162,12 +161,13 @@ fn mixes_fact(view: &View<'_>) -> Option<Finding> {
     Some(half.fact(says, "ratio"))
 }
 
-fn real_waiting(view: &View<'_>, kind: Kind, what: &str) -> Option<Finding> {
-    let gains = [ELAPSED, ideal(ELAPSED)].map(|metric| middle(kind).gain(metric));
+/// Waiting for somebody who works meanwhile. Waiting for a device is `file-io`'s.
+fn real_waiting(view: &View<'_>) -> Option<Finding> {
+    let gains = [ELAPSED, ideal(ELAPSED)].map(|metric| middle(Kind::Server).gain(metric));
     let [times, by_theory] = estimates(view, &gains)?;
     let says = format!(
-        "{MIDDLE} computations that are {what} finish {} times as fast at once as one after the other. It would be {} \
-         times if those that wait did not disturb the others.",
+        "{MIDDLE} computations that are requests to a server on the loopback network finish {} times as fast at once as one \
+         after the other. It would be {} times if those that wait did not disturb the others.",
         times.show("ratio"),
         by_theory.plain("ratio"),
     );
@@ -306,7 +306,7 @@ fn burner(view: &View<'_>) -> Option<Finding> {
 
 /// Pairs that a reader asks about; those that were not measured are left out.
 fn comparisons() -> Vec<Compared> {
-    let kinds = [Kind::Cpu, Kind::Io, Kind::Mix50, Kind::File, Kind::Server];
+    let kinds = [Kind::Cpu, Kind::Io, Kind::Mix50, Kind::Server];
     let cpu = middle(Kind::Cpu);
     let both_ways = kinds.map(middle).into_iter().chain([cpu.equal()]);
     let mut pairs: Vec<(Case, Case)> = both_ways.map(|pair| (pair.serial, pair.concurrent)).collect();

@@ -8,7 +8,6 @@ use threadgauge_exec::process::Processor;
 use threadgauge_machine::{Burner, clock};
 
 use super::case::Kind;
-use super::disk::Disk;
 use super::server::Server;
 use crate::ideal::Phase;
 use threadgauge_lab::worker::CaseError;
@@ -18,7 +17,6 @@ use threadgauge_lab::worker::CaseError;
 pub(super) struct Means {
     kind: Kind,
     burner: Burner,
-    disk: Option<Disk>,
     server: Option<Server>,
 }
 
@@ -33,7 +31,6 @@ pub(crate) struct Computation {
 enum Piece {
     Burn { steps: u64 },
     Sleep(Duration),
-    Read { blocks: u64 },
     Ask(Duration),
 }
 
@@ -43,7 +40,6 @@ impl Means {
         Ok(Self {
             kind,
             burner,
-            disk: (kind == Kind::File).then(Disk::open).transpose()?,
             server: (kind == Kind::Server)
                 .then(Server::start)
                 .transpose()
@@ -58,9 +54,6 @@ impl Means {
             (Phase::Compute(ns), _) => Piece::Burn {
                 steps: self.burner.iterations(whole(ns)),
             },
-            (Phase::Wait(ns), Kind::File) => Piece::Read {
-                blocks: self.disk.as_ref().map_or(0, |disk| disk.blocks_in(whole(ns))),
-            },
             (Phase::Wait(ns), Kind::Server) => Piece::Ask(whole(ns)),
             (Phase::Wait(ns), _) => Piece::Sleep(whole(ns)),
         };
@@ -72,28 +65,25 @@ impl Means {
     ///
     /// # Errors
     ///
-    /// What the disk or the server refused, in words.
+    /// What the server refused, in words.
     pub(super) fn run(&self, computation: &Computation) -> Result<u64, String> {
-        computation.run(self.disk.as_ref(), self.server.as_ref())
+        computation.run(self.server.as_ref())
     }
 }
 
-/// A computation in a helper process, which has no disk and no server.
+/// A computation in a helper process, which has no server.
 pub(crate) static IN_A_HELPER: Processor<(usize, Computation), Result<u64, String>> =
-    Processor::new("turnaround computation", |(_, computation)| {
-        computation.run(None, None)
-    });
+    Processor::new("turnaround computation", |(_, computation)| computation.run(None));
 
 impl Computation {
-    fn run(&self, disk: Option<&Disk>, server: Option<&Server>) -> Result<u64, String> {
+    fn run(&self, server: Option<&Server>) -> Result<u64, String> {
         let before_ns = clock::thread_cpu_ns();
         for piece in &self.pieces {
-            match (piece, disk, server) {
-                (Piece::Burn { steps }, ..) => Burner::burn_units(*steps),
-                (Piece::Read { blocks }, Some(disk), _) => disk.read(*blocks)?,
-                (Piece::Ask(after), _, Some(server)) => server.ask(*after)?,
-                (Piece::Sleep(length), ..) => thread::sleep(*length),
-                (Piece::Read { .. }, None, _) | (Piece::Ask(_), _, None) => {
+            match (piece, server) {
+                (Piece::Burn { steps }, _) => Burner::burn_units(*steps),
+                (Piece::Ask(after), Some(server)) => server.ask(*after)?,
+                (Piece::Sleep(length), _) => thread::sleep(*length),
+                (Piece::Ask(_), None) => {
                     return Err("it was made for other means than these".to_owned());
                 }
             }
