@@ -39,6 +39,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::chat::EXPERIMENT,
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,
+    &crate::past_the_limit::EXPERIMENT,
 ];
 
 /// Every experiment, and the one about computations of the user's own, which runs only where they are given.

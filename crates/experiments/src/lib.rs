@@ -21,6 +21,7 @@ pub mod mixed_clients;
 pub mod multicast;
 pub mod null;
 pub mod oversubscription;
+pub mod past_the_limit;
 pub mod peers;
 pub mod pipelining;
 pub mod placement;

@@ -225,6 +225,19 @@ impl Design {
         Server::ours(self.arguments_for(protocol, connections), cpus)
     }
 
+    /// As [`serve`](Self::serve), run by this user where one is named.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::ours_as`].
+    pub fn serve_as(self, user: Option<u32>, protocol: &str, cpus: &Cpus) -> Result<Server, CaseError> {
+        let arguments = self.arguments(protocol);
+        match user {
+            Some(user) => Server::ours_as(user, arguments, cpus),
+            None => Server::ours(arguments, cpus),
+        }
+    }
+
     fn arguments_for(self, protocol: &str, connections: u64) -> Vec<String> {
         let mut arguments = self.arguments(protocol);
         if self.has_threads()

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -146,12 +147,25 @@ impl Server {
         cpus: &Cpus,
     ) -> Result<Self, CaseError> {
         let program = std::env::current_exe().map_err(|e| CaseError::failed("looking for threadgauge", e))?;
-        let mut command = Command::new(program);
-        command
-            .arg("serve")
-            .args(arguments)
-            .args(["--listen", &format!("{address}:0")]);
+        let command = serves(Command::new(program), address, arguments);
         Self::start_that(Listens::Ours(address), command, cpus)
+    }
+
+    /// As [`ours`](Self::ours), run by the user, and the group, of this number.
+    ///
+    /// # Errors
+    ///
+    /// As [`start_that`](Self::start_that), and skipped where this process may not start a program as another user.
+    pub fn ours_as<A: AsRef<OsStr>>(
+        user: u32,
+        arguments: impl IntoIterator<Item = A>,
+        cpus: &Cpus,
+    ) -> Result<Self, CaseError> {
+        // A path that any user may follow, wherever the program lies.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("threadgauge").uid(user).gid(user);
+        let command = serves(command, Ipv4Addr::LOCALHOST, arguments);
+        Self::start_or(Listens::OURS, command, cpus, not_started_as)
     }
 
     /// Starts a server that says where it listens as ours do: see [`start_that`](Self::start_that).
@@ -169,7 +183,17 @@ impl Server {
     /// # Errors
     ///
     /// Skipped where the program is not there. Failed where it ends instead or says nothing in time: with what it said.
-    pub fn start_that(listens: Listens, mut command: Command, cpus: &Cpus) -> Result<Self, CaseError> {
+    pub fn start_that(listens: Listens, command: Command, cpus: &Cpus) -> Result<Self, CaseError> {
+        Self::start_or(listens, command, cpus, not_started)
+    }
+
+    /// As [`start_that`](Self::start_that); `why` says why it is not there.
+    fn start_or(
+        listens: Listens,
+        mut command: Command,
+        cpus: &Cpus,
+        why: fn(&Command, &io::Error) -> CaseError,
+    ) -> Result<Self, CaseError> {
         let broken = |e: io::Error| CaseError::failed("starting a server", e);
         let said = memfd_create("said", MemfdFlags::CLOEXEC).map_err(|e| broken(e.into()))?;
         let said = File::from(said);
@@ -185,7 +209,7 @@ impl Server {
         pin(&cpus.server)?;
         let started = command.spawn();
         pin(&cpus.clients)?;
-        let child = started.map_err(|e| not_started(&command, &e))?;
+        let child = started.map_err(|e| why(&command, &e))?;
         let address = SocketAddr::from((listens.address(), 0));
         let mut server = Self { child, said, address };
         let port = server.wait_for_port(listens)?;
@@ -196,7 +220,7 @@ impl Server {
     fn wait_for_port(&mut self, listens: Listens) -> Result<u16, CaseError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let ended = self.has_ended()?;
+            let ended = self.ended()?;
             let said = self.said();
             if let Some(port) = listens.port(&said) {
                 return Ok(port);
@@ -271,9 +295,7 @@ impl Server {
     /// If it does not end, or not with 0.
     pub fn end(mut self) -> Result<Duration, CaseError> {
         let before = usage_children().cpu();
-        self.terminate()
-            .map_err(|e| CaseError::failed("ending the server", e))?;
-        let status = self.wait()?;
+        let status = self.stop()?;
         let used = usage_children().cpu() - before;
         if !status.success() {
             return Err(CaseError::Failed(complaint(&self.said(), status)));
@@ -281,10 +303,25 @@ impl Server {
         Ok(used)
     }
 
+    /// Sends SIGTERM, unless it has ended by itself, and waits: how it ended, whatever that is. Blocks as
+    /// [`end`](Self::end) does.
+    ///
+    /// # Errors
+    ///
+    /// If it does not end.
+    pub fn stop(&mut self) -> Result<ExitStatus, CaseError> {
+        if let Some(status) = self.ended()? {
+            return Ok(status);
+        }
+        self.terminate()
+            .map_err(|e| CaseError::failed("ending the server", e))?;
+        self.wait()
+    }
+
     fn wait(&mut self) -> Result<ExitStatus, CaseError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.has_ended()? {
+            if let Some(status) = self.ended()? {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
@@ -295,10 +332,34 @@ impl Server {
         }
     }
 
-    fn has_ended(&mut self) -> Result<Option<ExitStatus>, CaseError> {
+    /// How it ended, where it has by itself.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, CaseError> {
         let ended = self.child.try_wait();
         ended.map_err(|e| CaseError::failed("waiting for the server", e))
     }
+}
+
+/// Has it serve, at any free port of this address.
+fn serves<A: AsRef<OsStr>>(
+    mut command: Command,
+    address: Ipv4Addr,
+    arguments: impl IntoIterator<Item = A>,
+) -> Command {
+    command
+        .arg("serve")
+        .args(arguments)
+        .args(["--listen", &format!("{address}:0")]);
+    command
+}
+
+/// Why it is not there as another user's.
+fn not_started_as(_: &Command, error: &io::Error) -> CaseError {
+    let says = format!("a server cannot be started as a user of its own here: {error}");
+    CaseError::Skipped(Lack::new(Need::System, says))
 }
 
 /// Why it is not there.
@@ -381,6 +442,32 @@ mod tests {
         let pid = server.pid();
         assert!(server.end().unwrap() > Duration::ZERO);
         assert!(Activity::of(pid).is_err());
+    }
+
+    #[test]
+    fn how_one_ends_is_told_whether_it_was_asked_or_not() {
+        let mut by_itself = started("echo listening on 127.0.0.1:4711; exit 3").unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let ended = loop {
+            if let Some(status) = by_itself.ended().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it has ended");
+            sleep(LOOK);
+        };
+        assert_eq!(ended.code(), Some(3));
+        assert_eq!(by_itself.stop().unwrap().code(), Some(3));
+        let script = "trap 'exit 5' TERM; echo listening on 127.0.0.1:4711; while :; do sleep 0.01; done";
+        let mut asked = started(script).unwrap();
+        assert_eq!(asked.ended().unwrap(), None);
+        assert_eq!(asked.stop().unwrap().code(), Some(5));
+    }
+
+    #[test]
+    fn a_server_that_may_not_be_another_users_is_lacking_and_not_wrong() {
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let why = not_started_as(&Command::new("threadgauge"), &refused);
+        assert!(matches!(why, CaseError::Skipped(lack) if lack.of == Need::System));
     }
 
     #[test]

@@ -5,9 +5,10 @@
 //! programs disturbed a sample, the [`Burner`] that computes for a stated time, and the few system calls
 //! a worker needs (affinity, limits, ending what is left below it).
 //!
-//! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling
-//! process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
-//! [`kill_descendants`] and [`Stops`]. What cannot be read is `None` with a reason, never a guess and never a panic.
+//! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling process is
+//! changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
+//! [`kill_descendants`] and [`Stops`], a thread of its own by [`as_user`], and what is below it by [`lower_limit_of`].
+//! What cannot be read is `None` with a reason, never a guess and never a panic.
 //!
 //! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.
 //!
@@ -42,6 +43,7 @@ mod stops;
 mod sys;
 mod topology;
 mod usage;
+mod user;
 
 pub use activity::{Activity, ActivityError, TcpSockets, ThreadActivity, Traffic};
 pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
@@ -54,7 +56,9 @@ pub use error::MachineError;
 pub use fingerprint::{Fingerprint, fingerprint};
 pub use interrupts::{Interrupts, Waited};
 pub use kernel::parse_preempt_choice;
-pub use limits::{Bound, Limits, Resource, descriptors_of, parse_limits, raise_to_hard, set_limit};
+pub use limits::{
+    Bound, Limits, Resource, descriptors_of, lower_limit_of, parse_limits, raise_to_hard, set_limit,
+};
 pub use listener::{ListenerError, is_local, listener};
 pub use memory::{available_memory_mib, available_memory_mib_below, free_at_once_from};
 pub use meter::Meter;
@@ -71,3 +75,4 @@ pub use topology::{Cache, CpuInfo, Topology, cores_first, parse_cpuinfo, smt_sib
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,
 };
+pub use user::{as_user, tasks_of, unused_user};

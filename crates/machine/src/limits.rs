@@ -6,9 +6,9 @@
 use crate::error::MachineError;
 use crate::source::{Fact, Source};
 use procfs::process::Process;
-use rustix::process::{Resource as Raw, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource as Raw, Rlimit, getrlimit, prlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{fmt, io};
 
 /// A bound, or none. In JSON a number or the word `"unlimited"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -287,6 +287,25 @@ pub fn set_limit(resource: Resource, wanted: Bound) -> Result<(), MachineError> 
     })
 }
 
+/// Lowers the soft and the hard limit of another process to this, for good: neither it nor what it starts can raise
+/// them. The calling thread must be of the same user (see [`as_user`](crate::as_user)) or may do what the superuser
+/// may.
+///
+/// # Errors
+///
+/// If there is no such process, or it may not be changed.
+pub fn lower_limit_of(pid: i32, resource: Resource, most: u64) -> io::Result<()> {
+    let process = (pid > 0).then(|| Pid::from_raw(pid)).flatten();
+    // None would be the calling process itself.
+    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
+    let new = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    prlimit(Some(process), resource.raw(), new)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +335,21 @@ mod tests {
             Bound::Unlimited
         );
         assert!(serde_json::from_str::<Bound>(r#""much""#).is_err());
+    }
+
+    #[test]
+    fn a_limit_of_another_process_is_lowered_and_of_no_process_refused() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        lower_limit_of(child.id().cast_signed(), Resource::OpenFiles, 17).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let lowered = Some((Bound::Of(17), Bound::Of(17)));
+        assert_eq!(parse_limits(&limits, "Max open files"), lowered);
+        for pid in [0, -1] {
+            let error = lower_limit_of(pid, Resource::OpenFiles, 17).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
     }
 
     #[test]

@@ -8,13 +8,13 @@
 use std::path::Path;
 use std::{fs, io};
 
-use procfs::process::all_processes;
 use procfs::{Current, LoadAverage};
 use rustix::process::{Resource, getrlimit, getuid};
 
 use crate::cgroup::{GroupBound, group_memory_bounds, group_pids_bounds};
 use crate::limits::parse_limits;
 use crate::source::Source;
+use crate::user::tasks_of;
 
 /// A limit on units counts as reached when fewer than this many are left, since other processes take some meanwhile.
 const NEAR: u64 = 32;
@@ -223,13 +223,6 @@ fn own_tasks() -> Option<Level> {
     Some(Level::new("nproc", [used, limit], "raise it with `ulimit -u N`"))
 }
 
-/// The threads of all processes of a user.
-fn tasks_of(uid: u32) -> Option<u64> {
-    let processes = all_processes().ok()?;
-    let status = processes.filter_map(|process| process.ok()?.status().ok());
-    Some(status.filter(|s| s.ruid == uid).map(|s| s.threads).sum())
-}
-
 /// The limits on units of a process's control group and those above it.
 fn of_groups(process: &str) -> Vec<Level> {
     let level = |bound: GroupBound| {
@@ -290,13 +283,6 @@ mod tests {
         assert_eq!(why_refused("self", &error), (String::new(), None));
         let error = io::Error::from_raw_os_error(libc::EAGAIN);
         assert!(!why_refused("self", &error).0.is_empty());
-    }
-
-    #[test]
-    fn the_tasks_of_a_user_are_those_of_all_its_processes() {
-        assert!(tasks_of(getuid().as_raw()).unwrap() >= 1);
-        // Nobody's.
-        assert_eq!(tasks_of(u32::MAX - 2), Some(0));
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod monitor;
 mod multicast;
 #[path = "command/outside.rs"]
 mod outside;
+#[path = "command/past_the_limit.rs"]
+mod past_the_limit;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/signals.rs"]
@@ -235,6 +237,8 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         ("server-designs", "clients=0", "a number from 1"),
         ("pipelining", "depth=0", "a number from 1"),
         ("mixed-clients", "connections=0", "a number from 20"),
+        ("past-the-limit", "room=0", "a number from 1 to 1000"),
+        ("past-the-limit", "connections=999999", "a number from 1 to 1000"),
         ("create", "count=0", "a number from 1"),
     ] {
         let said = refused(&["run", experiment, "--set", set]);

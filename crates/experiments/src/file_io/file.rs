@@ -51,8 +51,8 @@ pub(super) fn look(case: Case) -> Result<(), String> {
     }
 }
 
-/// Makes the file of a case. It has no name, so it is gone when this process is, however that ends. Blocks: every byte is
-/// written, and on the disk.
+/// Makes the file of a case. It has no name, so it is gone when this process is, however that ends. Blocks: every byte
+/// is written, and on the disk.
 pub(super) fn made(case: Case) -> Result<File, CaseError> {
     let path = case.folder.path();
     let lacks = |says: String| CaseError::Skipped(Lack::new(Need::System, says));

@@ -10,7 +10,8 @@ impl Case {
         PlannedCase {
             check: |params| {
                 let case = Self::possible(params)?;
-                // What the profile has may lack its folder as anything else; what somebody has named is looked at first.
+                // What the profile has may lack its folder as anything else; what somebody has named is looked at
+                // first.
                 match (case.folder, case.file_mib) == (ONE.folder, ONE.file_mib) {
                     true => Ok(()),
                     false => look(case).map_err(CaseError::Failed),

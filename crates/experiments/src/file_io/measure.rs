@@ -107,7 +107,8 @@ fn failed(error: io::Error) -> CaseError {
     CaseError::failed("reading the file", error)
 }
 
-/// Reads by `k` threads that were made before and stand at a gate; the caller where `k` is 1. Each takes the next place.
+/// Reads by `k` threads that were made before and stand at a gate; the caller where `k` is 1. Each takes the next
+/// place.
 fn by_threads(
     case: Case,
     places: &[u64],

@@ -1,7 +1,7 @@
 //! Question: when does asynchronous I/O on one thread beat threads that wait for their reads?
 //!
-//! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run, `file` is what is read, `measure` runs one case once,
-//! and `read` finds the answer. The system calls are in `crate::sys`.
+//! How it is measured is said in `EXPERIMENT`. `case` and `grid` say what is run, `file` is what is read, `measure`
+//! runs one case once, and `read` finds the answer. The system calls are in `crate::sys`.
 
 use threadgauge_lab::prelude::*;
 

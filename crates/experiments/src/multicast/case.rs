@@ -459,7 +459,7 @@ pub(super) fn plan(site: &Site) -> Plan {
     Plan {
         cases: once.into_iter().map(Case::planned).collect(),
         reference: base.params(),
-        budget: Duration::from_secs(site.profile.pick(25, 440, 3600)),
+        budget: Duration::from_secs(site.profile.pick(25, 425, 3600)),
     }
 }
 

@@ -17,7 +17,8 @@ pub struct Map {
     bytes: usize,
 }
 
-// SAFETY: the mapping is read only, nobody writes to the file, and it lives until the map is dropped; no thread owns it.
+// SAFETY: the mapping is read only, nobody writes to the file, and it lives until the map is dropped; no thread owns
+// it.
 unsafe impl Send for Map {}
 // SAFETY: as above; every access through it reads.
 unsafe impl Sync for Map {}

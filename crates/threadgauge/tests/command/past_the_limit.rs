@@ -1,0 +1,58 @@
+//! The experiment `past-the-limit` with the command as its server.
+
+use serde_json::Value;
+
+use super::{results, text, threadgauge};
+
+fn median(case: &Value, metric: &str) -> f64 {
+    let figure = case["summaries"][metric]["median"].as_f64();
+    figure.unwrap_or_else(|| panic!("no {metric}: {case}"))
+}
+
+#[test]
+fn past_its_limit_a_server_has_no_more_clients_than_there_is_room_for_and_runs_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = [
+        "run",
+        "past-the-limit",
+        "--profile",
+        "quick",
+        "--rounds",
+        "1",
+        "--set",
+        "room=3",
+        "--out",
+        "r",
+    ];
+    let output = threadgauge(dir.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let results = results(&dir.path().join("r"));
+    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    let limited = |case: &&Value| case["params"]["lacking"] != "nothing";
+    let limited: Vec<&Value> = cases.iter().filter(limited).collect();
+    assert_eq!(limited.len(), 2);
+    for case in limited {
+        if case["status"] == "skipped" {
+            // A superuser who may not start a server as another user, or not limit it.
+            let reason = case["reason"].as_str().unwrap();
+            assert!(reason.contains("user") || reason.contains("limit"), "{reason}");
+            continue;
+        }
+        assert_eq!(case["status"], "ok", "{case}");
+        let [answered, refused, waiting] = ["newcomers_answered", "newcomers_refused", "newcomers_waiting"]
+            .map(|metric| median(case, metric));
+        assert!((answered + refused + waiting - 1.0).abs() < 1e-9, "{case}");
+        // Those who come later than a busy machine looks are fewer.
+        assert!(answered <= 3.0 / 24.0 + 1e-9, "{case}");
+        assert_eq!(
+            [median(case, "runs_on"), median(case, "exit_code")],
+            [1.0, 0.0],
+            "{case}"
+        );
+    }
+    let report = std::fs::read_to_string(dir.path().join("r/report.md")).unwrap();
+    assert!(
+        report.contains("What each design does past the limit"),
+        "{report}"
+    );
+}
