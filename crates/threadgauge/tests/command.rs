@@ -737,10 +737,17 @@ fn results_that_cannot_be_written_are_a_failure() {
 }
 
 #[test]
-fn without_a_terminal_there_are_no_escape_codes() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = threadgauge(dir.path(), &tiny("1", &[]));
-    assert!(!text(&output.stdout).contains('\x1b') && !text(&output.stderr).contains('\x1b'));
+fn without_a_terminal_there_are_no_escape_codes_and_each_round_is_a_line() {
+    for named in ["xterm", "dumb"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = command(dir.path(), &tiny("2", &[]));
+        let output = run.env("TERM", named).output().unwrap();
+        let [out, said] = [&output.stdout, &output.stderr].map(|written| text(written));
+        assert!(!out.contains('\x1b') && !said.contains('\x1b'), "{out}{said}");
+        for round in [": round 1 of 2,", ": round 2 of 2,"] {
+            assert!(said.contains(round), "{named}: {said}");
+        }
+    }
 }
 
 #[test]

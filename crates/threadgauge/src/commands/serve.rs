@@ -270,3 +270,37 @@ fn summary_json(protocol: BuiltIn, design: Design, totals: &Totals) -> Value {
         "system_calls_per_message": calls_per_message(totals),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_said_where_some_were_made_and_calls_a_message_where_there_was_one() {
+        let mut totals = Totals::default();
+        totals.waits = 3;
+        totals.sends = 3;
+        let nobody = summary(BuiltIn::Echo, Design::Reactor, &totals);
+        assert_eq!(
+            nobody,
+            "echo on reactor\n\
+             accepted       0 (0 attempts failed)\n\
+             closed         0\n\
+             bytes          0 in, 0 out\n\
+             messages       0, 0 delivered to others, 0 came too late for them\n\
+             system calls   6\n"
+        );
+        assert_eq!(calls_per_message(&totals), None);
+        totals.units_created = 2;
+        totals.units_lost = 1;
+        totals.messages = 4;
+        let some = summary(BuiltIn::Echo, Design::Reactor, &totals);
+        for line in [
+            "units          2 made, 1 lost\n",
+            "system calls   6, 1.50 a message\n",
+        ] {
+            assert!(some.contains(line), "{line:?} in {some}");
+        }
+        assert_eq!(calls_per_message(&totals), Some(1.5));
+    }
+}

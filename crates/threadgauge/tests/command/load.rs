@@ -88,6 +88,16 @@ fn every_protocol_of_ours_is_loaded_and_the_json_meets_its_schema() {
             (&true.into(), &serde_json::json!({})),
             "{protocol}"
         );
+        // In a group of ten a message is for the nine others, and for its sender where each hears itself.
+        if ["groups", "chat"].contains(&protocol) {
+            let copies = if more.contains(&"--own-echo") { 10 } else { 9 };
+            let number = |name: &str| run[name].as_u64().unwrap();
+            assert_eq!(
+                number("answered") + number("unfinished"),
+                number("sent") * copies,
+                "{protocol} {more:?}: {run}"
+            );
+        }
         assert_eq!(code == Some(0), run["passes"] == true, "{protocol}: {run}");
         assert_eq!(run["passes"], run["valid"], "nothing failed: {protocol}: {run}");
     }

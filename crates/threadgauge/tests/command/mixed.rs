@@ -328,6 +328,15 @@ fn what_was_set_up_is_taken_down_where_setting_up_fails_half_way() {
     );
 }
 
+/// Waits until there is such a file.
+fn exists(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "{} is not made", path.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,11 +352,7 @@ fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
         "mix.toml",
     ];
     let load = piped(dir.path(), &arguments);
-    let deadline = Instant::now() + PATIENCE;
-    while !dir.path().join("begun").exists() {
-        assert!(Instant::now() < deadline, "the command does not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    exists(&dir.path().join("begun"));
     send_signal(&load, "-INT");
     let output = load.wait_with_output().unwrap();
     let said = text(&output.stderr);
@@ -358,6 +363,39 @@ fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     );
     assert!(text(&output.stdout).contains("nothing was measured"), "{said}");
     assert!(dir.path().join("ended").exists(), "{said}");
+}
+
+/// It does not wait for the command that takes down what was set up.
+#[test]
+fn the_second_signal_ends_a_load_at_once_with_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = served("echo");
+    let file = dir.path().join("mix.toml");
+    let until_it_goes = "while [ -e mix.toml ]; do sleep 0.1; done";
+    let mix = format!(
+        "before = ['touch begun; sleep 1000']\nafter = ['touch ending; {until_it_goes}']\n[class.a]\nkind = 'fast'\n"
+    );
+    fs::write(&file, mix).unwrap();
+    let arguments = [
+        "load",
+        "echo",
+        "--target",
+        &server.address,
+        "--workload",
+        "mix.toml",
+    ];
+    let mut load = piped(dir.path(), &arguments);
+    for (begins, signal) in [("begun", "-INT"), ("ending", "-TERM")] {
+        exists(&dir.path().join(begins));
+        send_signal(&load, signal);
+    }
+    let status = load.wait().unwrap();
+    // The command is left, and ends now.
+    fs::remove_file(file).unwrap();
+    let output = load.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(status.code(), Some(143), "{said}");
+    assert_eq!(text(&output.stdout), "", "{said}");
 }
 
 #[test]

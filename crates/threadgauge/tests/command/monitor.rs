@@ -87,6 +87,17 @@ fn clients_that_are_gone_are_on_their_page() {
         [2, 1],
         "the shortest first"
     );
+    let mut next = served.exchange("HELLO\r\n", "INFO {");
+    next.read_to_end(&mut Vec::new()).unwrap();
+    while page(&monitor, "/connz?state=closed")["total"] != 2 {
+        assert!(Instant::now() < by, "a client that is gone is not on the page");
+    }
+    assert_eq!(numbers("/connz?state=closed"), [2, 3]);
+    assert_eq!(
+        numbers("/connz?state=closed&sort=stop"),
+        [3, 2],
+        "the last to go first"
+    );
     while page(&monitor, "/varz")["uptime"] == "0s" {
         assert!(Instant::now() < by, "the time it is up does not grow");
     }

@@ -413,6 +413,16 @@ kind = 'idle'
     }
 
     #[test]
+    fn large_requests_have_8_kib_where_the_file_does_not_say_it() {
+        let workload = Workload::parse("[class.x]\nkind = 'large'").unwrap();
+        let usual = Behaviour::Large {
+            bytes: 8_192.into(),
+            think: THINK,
+        };
+        assert_eq!(workload.classes[0].behaviour, usual);
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line_and_the_nearest_word() {
         for (text, parts) in [
             (
