@@ -557,7 +557,13 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
     use super::*;
+    use crate::codec::Chat;
+    use crate::testing::PATIENCE;
 
     #[test]
     fn rates_and_shares_are_of_the_time_that_it_took() {
@@ -568,6 +574,46 @@ mod tests {
             ..Tally::default()
         };
         assert_eq!((tally.rate(), tally.driver_share()), (75.0, 0.75));
+    }
+
+    #[test]
+    fn whoever_has_just_said_something_is_not_silent_though_more_is_missing() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let greeter = thread::spawn(move || {
+            [(); 2].map(|()| {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(b"joined 0\n").unwrap();
+                BufReader::new(stream)
+            })
+        });
+        let plan = Plan {
+            connections: 2,
+            group_size: 2,
+            payload_bytes: 64.into(),
+            patience: PATIENCE,
+        };
+        let mut groups = Groups::connect(at, &Chat, plan).unwrap();
+        let [mut speaker, mut hearer] = greeter.join().unwrap();
+        let mut tally = Tally::default();
+        let mut scribe = Counting(&mut tally);
+        for _ in 0..2 {
+            groups.speak(0, [monotonic_ns(); 2], &mut scribe);
+        }
+        groups.flush().unwrap();
+        let [mut greeting, mut message] = [(); 2].map(|()| String::new());
+        speaker.read_line(&mut greeting).unwrap();
+        speaker.read_line(&mut message).unwrap();
+        hearer.get_mut().write_all(message.as_bytes()).unwrap();
+        // No time passes between what came and the look at whether it is long ago.
+        groups.plan.patience = Duration::from_nanos(1);
+        let (mut heard, mut is_silent) = (0, false);
+        while heard == 0 {
+            is_silent = groups.listen(LOOK, &mut scribe, |_| heard += 1).unwrap();
+        }
+        assert!(!is_silent);
+        assert!(groups.listen(LOOK, &mut scribe, |_| heard += 1).unwrap());
+        assert_eq!(heard, 1, "the other was not passed on");
     }
 
     #[test]

@@ -387,6 +387,7 @@ impl HeardBy<'_> {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::net::{Ipv4Addr, Shutdown, TcpListener};
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -562,6 +563,30 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn nobody_speaks_or_listens_where_not_all_are_there() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let user = User {
+            user: 0,
+            room: 0..2,
+            messages: 1,
+            payloads: &Payloads::of(BYTES.into()),
+            patience: PATIENCE,
+            stream: &stream,
+            all_there: &RwLock::new(false),
+        };
+        user.send(AfterSending::GoOn).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut said = Vec::new();
+        server.read_to_end(&mut said).unwrap();
+        assert_eq!(said, b"");
+        drop(server);
+        let (delivered, faults) = user.receive().unwrap();
+        assert!(delivered == 0 && faults.is_empty(), "{faults}");
     }
 
     #[test]

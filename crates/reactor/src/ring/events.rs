@@ -352,6 +352,33 @@ mod tests {
     }
 
     #[test]
+    fn all_of_a_descriptor_is_cancelled_and_nothing_of_another() {
+        let [(reader, _writer), (other, mut to_other)] =
+            [(); 2].map(|()| UnixStream::pair().expect("sockets"));
+        let mut events = Events::new().expect("a ring");
+        events.watch(&reader, Watch::Read, 1);
+        events.watch(&reader, Watch::ReadAgain, 2);
+        events.watch(&other, Watch::Read, 3);
+        assert!(events.before_close(), "the kernel has to see them");
+        events.cancel_all(&reader);
+        assert!(events.before_close(), "and which descriptor that was");
+        let mut answers = std::iter::from_fn(|| {
+            events.wait(None).expect("waited");
+            Some(std::iter::from_fn(|| events.next()).collect::<Vec<_>>())
+        })
+        .flatten();
+        let mut cancelled: Vec<_> = answers.by_ref().take(2).collect();
+        cancelled.sort_unstable_by_key(|answer| answer.name);
+        for (answer, name) in cancelled.iter().zip([1, 2]) {
+            assert_eq!((answer.name, answer.goes_on), (name, false));
+            assert!(matches!(answer.result, Err(Errno::CANCELED)), "{answer:?}");
+        }
+        to_other.write_all(b"still watched").expect("sent");
+        let answer = answers.next().expect("an answer");
+        assert!(answer.name == 3 && answer.result.is_ok(), "{answer:?}");
+    }
+
+    #[test]
     fn a_wait_ends_with_its_time() {
         let (reader, _writer) = UnixStream::pair().expect("sockets");
         let mut events = Events::new().expect("a ring");

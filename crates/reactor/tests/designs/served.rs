@@ -135,20 +135,9 @@ impl Served {
             .filter(|words| words[1].ends_with(&port) && words[3] == LISTENS)
             .map(|words| words[9].parse().expect("an inode"))
             .collect();
-        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
-            return Vec::new();
-        };
-        descriptors
-            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
-            .filter_map(|link| {
-                link.to_str()?
-                    .strip_prefix("socket:[")?
-                    .strip_suffix(']')?
-                    .parse()
-                    .ok()
-            })
-            .filter(|inode| inodes.contains(inode))
-            .collect()
+        let mut sockets = sockets(pid);
+        sockets.retain(|inode| inodes.contains(inode));
+        sockets
     }
 
     /// So many clients at once, each of which says something, has it echoed, and is ended.
@@ -269,6 +258,20 @@ impl Client {
     pub fn socket(&self) -> &TcpStream {
         self.0.get_ref()
     }
+}
+
+/// The sockets that a process has, by inode.
+pub fn sockets(pid: u32) -> Vec<u64> {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    descriptors
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter_map(|link| {
+            let inode = link.to_str()?.strip_prefix("socket:[")?;
+            inode.strip_suffix(']')?.parse().ok()
+        })
+        .collect()
 }
 
 /// Sends a signal.

@@ -1,7 +1,7 @@
 //! How many processes and threads there are, and who accepts.
 
 use crate::common::counted::Counted;
-use crate::served::{Served, until, waits_in};
+use crate::served::{Served, sockets, until, waits_in};
 use crate::{FORKING, PREFORKED, PRETHREADED, SHARING, Test, on_each, test};
 
 pub fn tests() -> Vec<Test> {
@@ -24,6 +24,10 @@ pub fn tests() -> Vec<Test> {
     tests.push(test(
         "units::a_socket_for_each_process",
         a_socket_for_each_process,
+    ));
+    tests.push(test(
+        "units::nobody_has_a_sibling's_channel",
+        nobody_has_a_siblings,
     ));
     tests
 }
@@ -164,6 +168,25 @@ fn a_socket_for_each_process() {
     server.serve_at_once(40);
     let summary = server.stop();
     assert_eq!((summary.of("accepted"), summary.of("closed")), (40, 40));
+}
+
+/// A child has inherited the parent's ends of its siblings' channels, and the listener. While it had them open, its
+/// siblings would not hear of the parent's end.
+fn nobody_has_a_siblings() {
+    let server = Served::start("preforked-descriptor", "echo", &["workers=4"]);
+    until("all wait", || {
+        let children = server.children();
+        let waiting = |&child: &u32| waits_in(child) == Some(libc::SYS_recvmsg);
+        children.len() == 4 && children.iter().all(waiting)
+    });
+    // Whoever runs the tests may have given all of them some.
+    let given = sockets(std::process::id());
+    for child in server.children() {
+        let mut sockets = sockets(child);
+        sockets.retain(|socket| !given.contains(socket));
+        assert_eq!(sockets.len(), 1, "its end of its own channel");
+    }
+    server.stop();
 }
 
 /// A design that forks is not served by a process that has threads.
