@@ -559,6 +559,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_room_takes_is_by_connection_and_by_delivery() {
+        let cpus = Cpus::divided(1).unwrap();
+        let case = OURS.who(Who::Floor).what(What::Room).connections(60);
+        let floor = case.who.start(case.connections, &cpus).unwrap();
+        let mut worker = testing::worker(&EXPERIMENT, &case.params());
+        room(case, &floor.server, &mut worker).unwrap();
+        let sample = worker.finish(Ok(()));
+        let [cpu, delivery] = [CPU, DELIVERY].map(|metric| sample.value(metric.name).unwrap());
+        // Of fifty all hear all others, and then all sixty hear what ten say, but for who says it.
+        let deliveries = f64::from(50 * 49 + 10 * 59);
+        assert!(delivery > 0.0 && (cpu * 60.0 / (delivery * deliveries) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn coming_and_staying_are_of_each_connection_and_rest_is_of_the_time() {
         let seen = |at_ms: u64, cpu_us, pss_kib| Activity {
             at_ns: at_ms * 1_000_000,

@@ -355,6 +355,14 @@ fn the_report_has_each_kind_and_what_the_user_has_set() {
         answer.facts[0].says
     );
     assert_eq!(answer.comparisons.len(), 2 * 5 * 8);
+    // Without the files that are mapped the ring is compared alone, and without threads nothing is.
+    let without = |by: By| {
+        let left = testing::changed(run(4, 16, 1.0), |cases| {
+            cases.retain(|case| Case::read(&case.params).unwrap().by != by);
+        });
+        read(&left).comparisons.len()
+    };
+    assert_eq!([By::Map, By::Threads].map(without), [5 * 8, 0]);
 
     let own = |by, k| ONE.by(by).k(k).reads(7).file_mib(5).folder(of_the_users());
     let cases = [1, 3]

@@ -163,7 +163,32 @@ fn waiting_bytes(page: &str) -> Result<u64, CaseError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::net::TcpListener;
+    use std::process::Command;
+    use std::thread;
+
+    use threadgauge_lab::server::Listens;
+
     use super::*;
+
+    #[test]
+    fn a_server_that_ends_a_connection_instead_of_greeting_is_said() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // What is unread when it ends would break the connection.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut lines = BufReader::new(stream.unwrap()).lines();
+                lines.find(|line| line.as_ref().is_ok_and(|line| line == "PING"));
+            }
+        });
+        let mut idle = Command::new("sleep");
+        idle.arg("600");
+        let server = Server::start_that(Listens::At(port), idle, &Cpus::divided(1).unwrap()).unwrap();
+        let error = client(&server, "").unwrap_err().to_string();
+        assert!(error.contains("the server ended a connection"), "{error}");
+    }
 
     #[test]
     fn what_waits_is_read_off_the_monitors_page() {

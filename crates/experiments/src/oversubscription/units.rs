@@ -415,6 +415,9 @@ mod tests {
                     let sample = measured(case, 0);
                     let (elapsed_ns, total_ns) = (figure(&sample, ELAPSED), figure(&sample, TOTAL));
                     assert!(elapsed_ns > 0.0 && elapsed_ns < total_ns, "{case:?}");
+                    // Nothing is made within a nanosecond.
+                    let start_ns = figure(&sample, START);
+                    assert!(start_ns > 1.0 && start_ns < total_ns, "{case:?} {sample:?}");
                     let (noise, most) = match (count, mode) {
                         (1, Mode::Yield | Mode::Neither) => ("overlap", 1.0),
                         _ => ("mean_alive", count as f64),

@@ -203,6 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn parts_differ_by_one_at_most_and_are_the_whole() {
+        let parts = |whole, of| (0..of).map(|part| part_of(whole, part, of)).collect::<Vec<_>>();
+        assert_eq!(parts(11, 4), [3, 3, 3, 2]);
+        assert_eq!(parts(8, 4), [2; 4]);
+        assert_eq!(parts(2, 3), [1, 1, 0]);
+    }
+
+    #[test]
     fn who_has_many_addresses_lacks_no_ports() {
         let about = |subject: &str, severity| Advice {
             subject: subject.to_owned(),

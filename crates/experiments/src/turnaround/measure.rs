@@ -209,11 +209,13 @@ mod tests {
         let case = Case::serial(Kind::Cpu, 1, 5);
         let mut worker = testing::worker(&EXPERIMENT, &case.params());
         let before_ns = used().0;
-        let measured_ns = measure(case, 1, &mut worker).unwrap().cpu_ns;
+        let measured = measure(case, 1, &mut worker).unwrap();
+        let measured_ns = measured.cpu_ns;
+        let computed_ns: f64 = measured.records.iter().map(|record| record.cpu_ns).sum();
         let all_ns = used().0 - before_ns;
         assert!(
-            measured_ns > 0.0 && measured_ns <= all_ns,
-            "{measured_ns} of {all_ns}"
+            computed_ns > 0.0 && computed_ns <= measured_ns && measured_ns <= all_ns,
+            "{computed_ns} of {measured_ns} of {all_ns}"
         );
     }
 }

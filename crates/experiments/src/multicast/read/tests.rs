@@ -258,6 +258,15 @@ fn each_cpu_is_drawn_with_who_has_it() {
         lines("cpus-2"),
         [line("CPU 1, shared", 0.9), line("CPU 2, shared", 0.6)]
     );
+    let says_of_how_many = |cpus| {
+        let view = view(Profile::Quick, cpus, figures);
+        let figure = read(&view)
+            .figures
+            .into_iter()
+            .find(|figure| figure.id == "cpus-1");
+        figure.unwrap().note.ends_with(" Of the first 8 CPUs.")
+    };
+    assert_eq!([8, 9].map(says_of_how_many), [false, true]);
 }
 
 #[test]
