@@ -177,7 +177,7 @@ fn a_run_says_an_answer_when_it_has_one_and_ends_with_a_screen_or_with_all_table
     let answers = |output: &Output| {
         text(&output.stderr)
             .lines()
-            .any(|line| line.starts_with("null: The harness"))
+            .any(|line| line.starts_with("null: In the one case of this run"))
     };
     assert!(answers(&short) && answers(&long), "{}", text(&short.stderr));
     let [screen, tables] = [short, long].map(|output| text(&output.stdout));

@@ -75,7 +75,7 @@ impl<'v> Measured<'v> {
     }
 
     fn says(&self) -> Option<String> {
-        let what = units::metric_name(self.metric.name);
+        let what = self.what();
         let [(least, figure), (most, _)] = self.ends()?;
         let count = self.cases.len();
         if count > MOST_NAMED {
@@ -102,6 +102,14 @@ impl<'v> Measured<'v> {
         ))
     }
 
+    /// The metric in words.
+    fn what(&self) -> String {
+        match self.metric.name {
+            "ns" => "time".to_owned(),
+            name => units::metric_name(name),
+        }
+    }
+
     /// What sets a case apart from the others, but for one parameter.
     fn named(&self, params: &Params, but: Option<&str>) -> String {
         let names = self.differs.iter().filter(|name| Some(**name) != but);
@@ -125,7 +133,7 @@ impl<'v> Measured<'v> {
             self.metric.unit,
             self.cases.iter().map(|(_, figure)| figure.value),
         );
-        let what = units::metric_name(self.metric.name);
+        let what = self.what();
         let statistic = |params: &Params| self.metric.of(params.clone()).times(1.0 / unit.per);
         let (by, places) = self.over().unwrap_or(("case", BTreeSet::new()));
         let title = format!("The cases of this run: {what} by {by}");
@@ -179,6 +187,7 @@ mod tests {
     use crate::view::Planned;
 
     const TIME: Metric = metric("ns_per_line", "ns");
+    const NS: Metric = metric("ns", "ns");
 
     fn case(unit: &str, lines: u64) -> Params {
         Params::new()
@@ -266,6 +275,11 @@ mod tests {
             says,
             "In the one case of this run, which does not answer this, time per line is 2.00 ms."
         );
+        let plain = testing::changed(selection(&[]), |cases| {
+            cases.push(testing::case(case("thread", 20), [(NS, vec![7.0])]));
+        });
+        let (says, _) = of(&plain, Some(NS));
+        assert!(says.ends_with("time is 7.00 ns."), "{says}");
         assert!(figure.is_none());
     }
 
