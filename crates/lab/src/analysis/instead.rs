@@ -184,7 +184,7 @@ mod tests {
     use crate::site::Profile;
     use crate::statistic::metric;
     use crate::testing;
-    use crate::view::Planned;
+    use crate::view::{Planned, ViewCase};
 
     const TIME: Metric = metric("ns_per_line", "ns");
     const NS: Metric = metric("ns", "ns");
@@ -196,21 +196,19 @@ mod tests {
             .with("cpus", 1_u64)
     }
 
-    /// Each with its figure of three rounds.
-    fn run(cases: &[(Params, f64)]) -> View<'static> {
-        let measured = cases
-            .iter()
-            .map(|(params, ns)| testing::case(params.clone(), [(TIME, vec![*ns; 3])]));
-        testing::view("print", Profile::Quick, measured.collect())
-    }
-
-    /// The run of a profile that has a case more.
-    fn selection(cases: &[(Params, f64)]) -> View<'static> {
+    /// These cases of a run whose profile has another one.
+    fn selection_of(cases: Vec<ViewCase>) -> View<'static> {
         let planned: [Planned; 1] = [("print", Profile::Quick, case("thread", 5))];
         View {
             planned: Box::leak(Box::new(planned)),
-            ..run(cases)
+            ..testing::view("print", Profile::Quick, cases)
         }
+    }
+
+    /// Each with its figure of three rounds.
+    fn selection(cases: &[(Params, f64)]) -> View<'static> {
+        let measured = |(params, ns): &(Params, f64)| testing::case(params.clone(), [(TIME, vec![*ns; 3])]);
+        selection_of(cases.iter().map(measured).collect())
     }
 
     fn four() -> [(Params, f64); 4] {
@@ -275,9 +273,7 @@ mod tests {
             says,
             "In the one case of this run, which does not answer this, time per line is 2.00 ms."
         );
-        let plain = testing::changed(selection(&[]), |cases| {
-            cases.push(testing::case(case("thread", 20), [(NS, vec![7.0])]));
-        });
+        let plain = selection_of(vec![testing::case(case("thread", 20), [(NS, vec![7.0])])]);
         let (says, _) = of(&plain, Some(NS));
         assert!(says.ends_with("time is 7.00 ns."), "{says}");
         assert!(figure.is_none());
@@ -313,9 +309,7 @@ mod tests {
             all(&[(case("thread", 5), 1.0), (case("process", 5), 2.0)]),
             NO_FIGURES
         );
-        let failed = testing::changed(selection(&[]), |cases| {
-            cases.push(testing::case(case("thread", 20), []));
-        });
+        let failed = selection_of(vec![testing::case(case("thread", 20), [])]);
         assert_eq!(of(&failed, Some(TIME)), (NO_FIGURES.to_owned(), None));
         assert_eq!(of(&selection(&four()), None), (NO_FIGURES.to_owned(), None));
     }
