@@ -87,6 +87,21 @@ fn piped(dir: &Path, arguments: &[&str]) -> Child {
     command.spawn().expect("the command can be started")
 }
 
+/// The cases of one round of an experiment, chosen by these arguments; its folder is `r`.
+fn one_round_of(dir: &Path, chosen: &[&str]) -> Vec<Value> {
+    let arguments = [&["run"], chosen, &["--rounds", "1", "--out", "r"]].concat();
+    let output = threadgauge(dir, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let results = results(&dir.join("r"));
+    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    cases.clone()
+}
+
+fn median(case: &Value, metric: &str) -> f64 {
+    let figure = case["summaries"][metric]["median"].as_f64();
+    figure.unwrap_or_else(|| panic!("no {metric}: {case}"))
+}
+
 fn send_signal(to: &Child, signal: &str) {
     let pid = to.id().to_string();
     assert!(

@@ -219,6 +219,18 @@ fn what_is_no_whole_message_when_all_has_come_is_a_fault() {
             line.clear();
         }
     });
+    let (mut groups, load) = one_who_hears_herself(at);
+    groups.listen_on(Duration::from_millis(1));
+    let record = groups.run(load, PATIENCE, 1, &mut ()).unwrap();
+    assert_eq!(
+        (record.answered, record.failures.of(Failure::Unasked)),
+        (1, 1),
+        "{record:?}"
+    );
+}
+
+/// A group of one, who says one thing after the other.
+fn one_who_hears_herself(at: SocketAddr) -> (Groups, Load) {
     let plan = Plan {
         connections: 1,
         group_size: 1,
@@ -228,14 +240,7 @@ fn what_is_no_whole_message_when_all_has_come_is_a_fault() {
     let load = Load::Closed {
         outstanding: NonZeroUsize::MIN,
     };
-    let mut groups = Groups::connect(at, &Nats::ECHOING, plan).unwrap();
-    groups.listen_on(Duration::from_millis(1));
-    let record = groups.run(load, PATIENCE, 1, &mut ()).unwrap();
-    assert_eq!(
-        (record.answered, record.failures.of(Failure::Unasked)),
-        (1, 1),
-        "{record:?}"
-    );
+    (Groups::connect(at, &Nats::ECHOING, plan).unwrap(), load)
 }
 
 /// Has the server go on when all has come, and ends some looks after that.
@@ -274,16 +279,7 @@ fn what_comes_when_all_has_come_is_heard_out() {
             let _ = input.read(&mut [0]);
         }
     });
-    let plan = Plan {
-        connections: 1,
-        group_size: 1,
-        payload_bytes: 64.into(),
-        patience: PATIENCE,
-    };
-    let load = Load::Closed {
-        outstanding: NonZeroUsize::MIN,
-    };
-    let mut groups = Groups::connect(at, &Nats::ECHOING, plan).unwrap();
+    let (mut groups, load) = one_who_hears_herself(at);
     groups.listen_on(PATIENCE);
     let mut watch = HearsOut {
         word,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -337,21 +337,21 @@ fn exists(path: &Path) {
     }
 }
 
+/// A load of what `mix.toml` says, begun.
+fn loading(dir: &Path, address: &str) -> Child {
+    piped(
+        dir,
+        &["load", "echo", "--target", address, "--workload", "mix.toml"],
+    )
+}
+
 #[test]
 fn ctrl_c_ends_a_command_before_the_load_and_what_was_set_up_is_taken_down() {
     let dir = tempfile::tempdir().unwrap();
     let server = served("echo");
     let mix = "before = ['touch begun; sleep 1000']\nafter = ['touch ended']\n[class.a]\nkind = 'fast'\n";
     fs::write(dir.path().join("mix.toml"), mix).unwrap();
-    let arguments = [
-        "load",
-        "echo",
-        "--target",
-        &server.address,
-        "--workload",
-        "mix.toml",
-    ];
-    let load = piped(dir.path(), &arguments);
+    let load = loading(dir.path(), &server.address);
     exists(&dir.path().join("begun"));
     send_signal(&load, "-INT");
     let output = load.wait_with_output().unwrap();
@@ -376,15 +376,7 @@ fn the_second_signal_ends_a_load_at_once_with_its_exit_code() {
         "before = ['touch begun; sleep 1000']\nafter = ['touch ending; {until_it_goes}']\n[class.a]\nkind = 'fast'\n"
     );
     fs::write(&file, mix).unwrap();
-    let arguments = [
-        "load",
-        "echo",
-        "--target",
-        &server.address,
-        "--workload",
-        "mix.toml",
-    ];
-    let mut load = piped(dir.path(), &arguments);
+    let mut load = loading(dir.path(), &server.address);
     for (begins, signal) in [("begun", "-INT"), ("ending", "-TERM")] {
         exists(&dir.path().join(begins));
         send_signal(&load, signal);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{results, text, threadgauge};
+use super::{median, one_round_of};
 
 /// The cases of one round of `multicast`, each of which has figures.
 fn cases(only: &str, set: &str) -> Vec<Value> {
@@ -16,30 +16,8 @@ fn cases(only: &str, set: &str) -> Vec<Value> {
 /// The same, with what could not be tried here.
 fn tried(only: &str, set: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
-    let arguments = [
-        "run",
-        "multicast",
-        "--profile",
-        "standard",
-        "--rounds",
-        "1",
-        "--only",
-        only,
-        "--set",
-        set,
-        "--out",
-        "r",
-    ];
-    let output = threadgauge(dir.path(), &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let results = results(&dir.path().join("r"));
-    let cases = results["experiments"][0]["cases"].as_array().unwrap();
-    cases.clone()
-}
-
-fn median(case: &Value, metric: &str) -> f64 {
-    let figure = case["summaries"][metric]["median"].as_f64();
-    figure.unwrap_or_else(|| panic!("no {metric}: {case}"))
+    let chosen = ["multicast", "--profile", "standard", "--only", only, "--set", set];
+    one_round_of(dir.path(), &chosen)
 }
 
 #[test]

@@ -2,32 +2,13 @@
 
 use serde_json::Value;
 
-use super::{results, text, threadgauge};
-
-fn median(case: &Value, metric: &str) -> f64 {
-    let figure = case["summaries"][metric]["median"].as_f64();
-    figure.unwrap_or_else(|| panic!("no {metric}: {case}"))
-}
+use super::{median, one_round_of};
 
 #[test]
 fn past_its_limit_a_server_has_no_more_clients_than_there_is_room_for_and_runs_on() {
     let dir = tempfile::tempdir().unwrap();
-    let arguments = [
-        "run",
-        "past-the-limit",
-        "--profile",
-        "quick",
-        "--rounds",
-        "1",
-        "--set",
-        "room=3",
-        "--out",
-        "r",
-    ];
-    let output = threadgauge(dir.path(), &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let results = results(&dir.path().join("r"));
-    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    let chosen = ["past-the-limit", "--profile", "quick", "--set", "room=3"];
+    let cases = one_round_of(dir.path(), &chosen);
     let limited = |case: &&Value| case["params"]["lacking"] != "nothing";
     let limited: Vec<&Value> = cases.iter().filter(limited).collect();
     assert_eq!(limited.len(), 2);
