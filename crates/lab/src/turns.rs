@@ -243,18 +243,28 @@ impl Turns {
         patience: Duration,
         interrupts: &mut Interrupts,
     ) -> Result<Met, TurnsError> {
+        Self::meet_within(WHOLE_WITHIN, at, greeting, patience, interrupts)
+    }
+
+    fn meet_within(
+        within: Duration,
+        at: &Path,
+        greeting: &Greeting,
+        patience: Duration,
+        interrupts: &mut Interrupts,
+    ) -> Result<Met, TurnsError> {
         let meeting = |why| TurnsError::Meeting {
             at: at.to_owned(),
             why,
         };
         let (peer, opened) = match UnixListener::bind(at) {
             Ok(listener) => {
-                let came = accept(&listener, interrupts).map_err(meeting);
+                let came = accept(&listener, within, interrupts).map_err(meeting);
                 // The path is no longer needed, and would be in the way of the next two runs.
                 let _ = std::fs::remove_file(at);
                 (came?.ok_or(TurnsError::Interrupted)?, true)
             }
-            Err(e) if e.kind() == ErrorKind::AddrInUse => match Peer::at(at, MESSAGE_LIMIT, WHOLE_WITHIN) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => match Peer::at(at, MESSAGE_LIMIT, within) {
                 Ok(peer) => (peer, false),
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
                     return Err(TurnsError::NobodyThere(at.to_owned()));
@@ -294,7 +304,7 @@ impl Turns {
         if opened {
             other.peer.say(greeting).map_err(stranger)?;
         }
-        match interrupts.wait_for(&other.peer, WHOLE_WITHIN) {
+        match interrupts.wait_for(&other.peer, within) {
             Waited::Ready => {}
             Waited::Late => return Err(unfit("says nothing; end it, or give both runs another path")),
             Waited::Interrupted => return Err(TurnsError::Interrupted),
@@ -394,9 +404,13 @@ impl Turns {
 }
 
 /// The next process of this user that comes; none if the user wants to stop. Whoever else comes is sent away.
-fn accept(listener: &UnixListener, interrupts: &mut Interrupts) -> io::Result<Option<Peer>> {
+fn accept(
+    listener: &UnixListener,
+    within: Duration,
+    interrupts: &mut Interrupts,
+) -> io::Result<Option<Peer>> {
     while interrupts.wait_for(listener, Duration::MAX) == Waited::Ready {
-        let peer = Peer::of(listener.accept()?.0, MESSAGE_LIMIT, WHOLE_WITHIN)?;
+        let peer = Peer::of(listener.accept()?.0, MESSAGE_LIMIT, within)?;
         if peer.is_of_this_user() {
             return Ok(Some(peer));
         }
@@ -649,10 +663,11 @@ mod tests {
     /// Whoever comes and whoever is there; each says nothing to the end of the test.
     #[test]
     fn who_is_there_and_says_nothing_is_named_and_not_waited_for() {
+        const SOON: Duration = Duration::from_millis(100);
         let dir = tempfile::tempdir().unwrap();
         let meet = |path: &Path| {
             let (_user, mut interrupts) = nobody();
-            Turns::meet(path, &greeting("a", None), PATIENCE, &mut interrupts).unwrap_err()
+            Turns::meet_within(SOON, path, &greeting("a", None), PATIENCE, &mut interrupts).unwrap_err()
         };
         let (here, there) = (dir.path().join("here"), dir.path().join("there"));
         let listener = UnixListener::bind(&there).unwrap();

@@ -5,6 +5,8 @@
 //! (`DESIGN+io_uring` where it sends by io_uring); there is one
 //! suite a protocol, and [`any`] has the cases that ask little of the protocol.
 //! `cargo test -p threadgauge-reactor --test conformance -- WORDS` runs the cases whose names contain all of the words.
+//! The cases of a design are run one after the other by a process of its own, several designs at once; what they say
+//! is printed as each design is done. With `FAIL_FAST` in the environment nothing more is begun after the first failure.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod any;
@@ -37,8 +39,12 @@ mod server;
 mod talk;
 mod times;
 
+use std::env;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Mutex;
+use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, set_child_subreaper, setrlimit};
@@ -104,67 +110,66 @@ fn ways() -> impl Iterator<Item = (Design, Option<Sends>)> {
     by_call.chain([Design::Reactor, Design::ReactorPool].map(|design| (design, Some(Sends::IoUring))))
 }
 
+fn named((design, sends): (Design, Option<Sends>)) -> String {
+    match sends {
+        None => design.name().to_owned(),
+        Some(sends) => format!("{}+{}", design.name(), sends.name()),
+    }
+}
+
+/// The first argument of a process that tries one of the ways.
+const WAY: &str = "way";
+/// What fails so often on one way fails for one reason.
+const ENOUGH: usize = 10;
+
 fn main() -> ExitCode {
     if let Some(code) = server::child() {
         return code;
     }
-    let words: Vec<String> = std::env::args()
+    let words: Vec<String> = env::args()
         .skip(1)
         .filter(|word| !word.starts_with('-'))
         .collect();
-    // What a server leaves behind becomes our child, and is seen.
-    set_child_subreaper(Some(rustix::process::getpid())).expect("Linux has subreapers");
-    let all = getrlimit(Resource::Nofile).maximum;
-    let limit = Rlimit {
-        current: all,
-        maximum: all,
-    };
-    setrlimit(Resource::Nofile, limit).expect("up to the maximum is allowed");
+    match words.as_slice() {
+        [first, way, words @ ..] if first == WAY => try_way(way, words),
+        words => try_all(words),
+    }
+}
+
+/// Tries the ways, each in a process of its own, and some at once: a case waits more than it computes.
+fn try_all(words: &[String]) -> ExitCode {
     let began = Instant::now();
-    let (mut passed, mut failed) = (0, Vec::new());
-    for (design, sends) in ways() {
-        let way = match sends {
-            None => design.name().to_owned(),
-            Some(sends) => format!("{}+{}", design.name(), sends.name()),
-        };
-        for &protocol in BuiltIn::ALL {
-            if protocol.fits(design).is_err() {
-                continue;
+    let at_once = available_parallelism().map_or(1, usize::from) + 1;
+    let fail_fast = env::var_os("FAIL_FAST").is_some();
+    let (next, outcomes) = (Mutex::new(ways()), Mutex::new((0, Vec::new())));
+    let worker = || {
+        while let Some(way) = { next.lock().unwrap().next() } {
+            let (said, status) = output(&named(way), words).expect("this program is executed again");
+            let mut outcomes = outcomes.lock().unwrap();
+            let (passed, failed) = &mut *outcomes;
+            print!("{said}");
+            let is = |line: &&str, what| line.starts_with("test ") && line.contains(what);
+            *passed += said.lines().filter(|line| is(line, " ... ok (")).count();
+            let mut these: Vec<String> = said
+                .lines()
+                .filter(|line| is(line, " ... FAILED ("))
+                .map(str::to_owned)
+                .collect();
+            if these.is_empty() && !status.success() {
+                these.push(format!("{}: {status}", named(way)));
             }
-            let cases = suite(protocol)
-                .iter()
-                .chain(any::cases(protocol))
-                .chain(times::cases(protocol))
-                .chain(behind::cases(protocol))
-                .chain(heads::cases(protocol))
-                .chain(panics::cases(protocol));
-            for (what, run) in cases {
-                let name = format!("{way}::{}::{what}", protocol.name());
-                if !words.iter().all(|word| name.contains(word)) {
-                    continue;
-                }
-                let start = Instant::now();
-                let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    run(Pair {
-                        protocol,
-                        design,
-                        sends,
-                    });
-                    processes::no_children();
-                }));
-                processes::end_children();
-                println!(
-                    "test {name} ... {} ({} ms)",
-                    if outcome.is_ok() { "ok" } else { "FAILED" },
-                    start.elapsed().as_millis()
-                );
-                match outcome {
-                    Ok(()) => passed += 1,
-                    Err(_) => failed.push(name),
-                }
+            failed.append(&mut these);
+            if fail_fast && !failed.is_empty() {
+                break;
             }
         }
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(worker);
+        }
+    });
+    let (passed, failed) = outcomes.into_inner().unwrap();
     println!(
         "{passed} passed; {} failed: {failed:#?}; {} s",
         failed.len(),
@@ -176,4 +181,71 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// What is said of the cases of a way, on both streams, and how its process ended.
+fn output(way: &str, words: &[String]) -> io::Result<(String, ExitStatus)> {
+    let (mut said, says) = io::pipe()?;
+    let mut tries = Command::new(env::current_exe()?)
+        .args([WAY, way])
+        .args(words)
+        .stdout(says.try_clone()?)
+        .stderr(says)
+        .spawn()?;
+    let mut bytes = Vec::new();
+    said.read_to_end(&mut bytes)?;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), tries.wait()?))
+}
+
+fn try_way(way: &str, words: &[String]) -> ExitCode {
+    // What a server leaves behind becomes our child, and is seen.
+    set_child_subreaper(Some(rustix::process::getpid())).expect("Linux has subreapers");
+    let all = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: all,
+        maximum: all,
+    };
+    setrlimit(Resource::Nofile, limit).expect("up to the maximum is allowed");
+    let (design, sends) = ways().find(|&it| named(it) == way).expect("one of the ways");
+    let fail_fast = env::var_os("FAIL_FAST").is_some();
+    let mut failed = 0;
+    for &protocol in BuiltIn::ALL {
+        if protocol.fits(design).is_err() {
+            continue;
+        }
+        let cases = suite(protocol)
+            .iter()
+            .chain(any::cases(protocol))
+            .chain(times::cases(protocol))
+            .chain(behind::cases(protocol))
+            .chain(heads::cases(protocol))
+            .chain(panics::cases(protocol));
+        for (what, run) in cases {
+            let name = format!("{way}::{}::{what}", protocol.name());
+            if !words.iter().all(|word| name.contains(word)) {
+                continue;
+            }
+            let start = Instant::now();
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                run(Pair {
+                    protocol,
+                    design,
+                    sends,
+                });
+                processes::no_children();
+            }));
+            processes::end_children();
+            println!(
+                "test {name} ... {} ({} ms)",
+                if outcome.is_ok() { "ok" } else { "FAILED" },
+                start.elapsed().as_millis()
+            );
+            failed += usize::from(outcome.is_err());
+            if failed == ENOUGH || fail_fast && failed > 0 {
+                println!("the cases of {way} after this one were not tried");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed > 0))
 }
