@@ -3,8 +3,8 @@
 //! cargo-mutants changes one place at a time, and each change is judged by the tests of its own crate. Of the files
 //! that decide a verdict or a sample every change must be noticed; of all others of a crate a sample is tried, of
 //! which one in twenty may go unseen. Each crate says in its manifest, under `package.metadata.mutants`, which files
-//! decide, which tests judge where some take minutes, which packages' tests do beside its own, and how many changes are
-//! tried at once (`jobs`) where tests wait more than they compute. So a crate takes at most about an hour. A change that
+//! decide, which tests judge where some take minutes, which packages' tests do beside its own, and how many changes
+//! are tried at once (`jobs`) where tests wait more than they compute: a crate is to take an hour. A change that
 //! changes nothing is named in `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
 
 use std::fs;

@@ -6,7 +6,7 @@
 //! suite a protocol, and [`any`] has the cases that ask little of the protocol.
 //! `cargo test -p threadgauge-reactor --test conformance -- WORDS` runs the cases whose names contain all of the words.
 //! The cases of a design are run one after the other by a process of its own, several designs at once; what they say
-//! is printed as each design is done. With `FAIL_FAST` in the environment nothing more is begun after the first failure.
+//! is printed as each design is done. With `FAIL_FAST` in the environment nothing is begun after the first failure.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod any;
