@@ -16,7 +16,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     how: "A loop of sched_yield on one CPU, timed whole and divided by the number of calls.",
     control: "The same loop without the call.",
     traps: &["With another unit on the CPU a yield switches, and costs more."],
-    source: "001 yields among many threads and never measures a yield alone.",
+    source: "Source 001 yields among many threads and never measures a yield alone.",
     calls: &[],
     plan,
     run,

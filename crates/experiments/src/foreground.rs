@@ -46,7 +46,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "The claim's 99th percentile needs a thousand beats, ten seconds a sample, of which sixty milliseconds of \
          computation would touch six; the latest of the beats around the computation stands for it.",
     ],
-    source: "Sources 000 and 003 advise a background thread for the sake of the foreground; neither measured it. The \
+    source: "Source 000 and source 003 advise a background thread for the sake of the foreground; neither measured it. The \
          heartbeat of 10 ms is that of the claim's wording.",
     calls: &[],
     plan,

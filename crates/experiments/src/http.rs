@@ -95,7 +95,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Where nginx is neither on the path nor in /usr/sbin its cases are skipped, and a claim about it is not testable. Its \
          version is a tag of its samples.",
     ],
-    source: "No source compared its server with others: 002 describes a web server and measured its framework with group messages. The \
+    source: "No source compared its server with others: source 002 describes a web server and measured its framework with group messages. The \
              bounds are targets of this project. Those against nginx (no dearer, and six times with requests on their way) were \
              set after first runs.",
     calls: &[],

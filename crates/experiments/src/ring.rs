@@ -489,7 +489,7 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     };
     let by_size = BOTH.map(|unit| {
         let title = format!("A switch to another {} on one CPU, by the memory each reads", unit.name());
-        let note = "A hop less the token's own cost. Source 004's figures, of lmbench's lat_ctx and its form for threads, \
+        let note = "A hop less the token's own cost. The figures of source 004, by lmbench's lat_ctx and its form for threads, \
                     have these axes; their data are missing.";
         KIB.into_iter().fold(
             over_ring(&format!("sizes-{}", unit.name()), &title).note(note).at_least(2),

@@ -76,7 +76,7 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         .chain(sizes.iter().map(|(head, _)| head.clone()));
     is_measured.then(|| Table {
         id: "source-004".to_owned(),
-        title: "Source 004's plan: its nine figures".to_owned(),
+        title: "The plan of source 004: its nine figures".to_owned(),
         note: NOTE.to_owned(),
         columns: heads.collect(),
         rows,

@@ -23,7 +23,7 @@ pub use text::{Style, fitted};
 pub struct ClaimRow {
     /// The claim's id.
     pub id: String,
-    /// The document that makes it, e.g. `003`.
+    /// The document that makes it, by its name.
     pub source: String,
     /// In its words.
     pub claim: String,
@@ -164,7 +164,7 @@ fn claim(row: &ClaimRow, style: &Style) -> String {
     let mut lines = vec![row.claim.clone(), figures.join(" · ")];
     lines.extend(row.reason.as_ref().map(|r| format!("Why: {r}")));
     lines.extend(row.note.as_ref().map(|n| format!("Before quoting: {n}")));
-    lines.push(format!("{} ({})", row.id, row.source));
+    lines.push(format!("{}: {}", row.source, row.id));
     let indent = " ".repeat(indent);
     let body = lines
         .iter()

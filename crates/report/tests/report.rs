@@ -490,7 +490,7 @@ fn the_six_aspects_are_answered_by_findings_that_are_a_link_away() {
     for part in [
         "does not hold: here <b>8.25 [8.01, 8.44]</b>",
         "the rule: at least 10",
-        "source 003, Linux 2.6.9 of 2004",
+        "Processes against threads, Linux 2.6.9 of 2004",
     ] {
         assert!(answer.contains(part), "{part}: {answer}");
     }

@@ -3,6 +3,8 @@
 //! Facts only: how they compare with this machine is for the experiments to say. Where a published
 //! mean does not follow from its own runs, [`PublishedMean::agrees`] is false.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
@@ -128,29 +130,107 @@ impl Aspect {
 pub const ABOUT_ASPECTS: &str = "The source marks its table as one to verify. It states a score of 3.5 for threads and 2.5 \
     for processes; its rows add up to the reverse.";
 
-/// A source, and on what it measured.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Source {
-    source: String,
-    setting: String,
+/// A source: what it is called, and on what it measured.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Source {
+    /// What claims and texts cite it by, e.g. `003`.
+    #[serde(rename = "source")]
+    pub id: String,
+    /// Its author or title, as it stands within a sentence.
+    pub name: String,
+    /// When it appeared; where that is not known, the year of its system.
+    pub year: u16,
+    /// The system that it measured on, with that system's date; empty where it measured nothing.
+    pub setting: String,
 }
 
-/// A source with the system that it measured on and the date of that: `source 003, Linux 2.6.9 of 2004`. Of several,
-/// joined by `+`, all of them.
+impl Source {
+    /// Whether this is what somebody means by `text`: its id, or a part of its name or year in either case.
+    ///
+    /// ```
+    /// use threadgauge_results::published::sources;
+    ///
+    /// let meant = |text| sources().iter().filter(move |source| source.is_meant_by(text)).count();
+    /// assert_eq!([meant("003"), meant("jaws"), meant("2004"), meant("")], [1, 1, 2, 0]);
+    /// ```
+    #[must_use]
+    pub fn is_meant_by(&self, text: &str) -> bool {
+        let named = self.to_string().to_lowercase();
+        self.id == text || !text.is_empty() && named.contains(&text.to_lowercase())
+    }
+}
+
+/// Its name and year: `Processes against threads (2004)`.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.year)
+    }
+}
+
+/// What people call a source: its name and year. Of several, joined by `+`, all of them; one that is not known keeps
+/// its id.
+///
+/// ```
+/// use threadgauge_results::published::named;
+///
+/// assert_eq!(named("003"), "Processes against threads (2004)");
+/// ```
+#[must_use]
+pub fn named(ids: &str) -> String {
+    each(ids, ToString::to_string)
+}
+
+/// A source by its name, with the system that it measured on and the date of that: `Processes against threads, Linux
+/// 2.6.9 of 2004`. Of several, joined by `+`, all of them.
 ///
 /// ```
 /// use threadgauge_results::published::dated;
 ///
-/// assert_eq!(dated("003"), "source 003, Linux 2.6.9 of 2004");
+/// assert_eq!(dated("003"), "Processes against threads, Linux 2.6.9 of 2004");
 /// ```
 #[must_use]
-pub fn dated(source: &str) -> String {
-    let one = |id: &str| {
-        let known = sources().iter().find(|known| known.source == id);
-        let setting = known.map_or_else(String::new, |known| format!(", {}", known.setting));
-        format!("source {id}{setting}")
-    };
-    source.split('+').map(one).collect::<Vec<_>>().join("; ")
+pub fn dated(ids: &str) -> String {
+    each(ids, |source| match source.setting.as_str() {
+        "" => source.to_string(),
+        setting => format!("{}, {setting}", source.name),
+    })
+}
+
+fn each(ids: &str, says: impl Fn(&Source) -> String) -> String {
+    let known = |id| sources().iter().find(|source| source.id == id);
+    let one = |id| known(id).map_or_else(|| format!("source {id}"), &says);
+    ids.split('+').map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// `text` for a reader. Texts of experiments and stored answers cite a source by its id (`source 003`); here it is
+/// [named].
+///
+/// ```
+/// use threadgauge_results::published::cited;
+///
+/// let text = "Source 002 drove JAWS; source 003 did not.";
+/// let named = "The JAWS case (2005) drove JAWS; Processes against threads (2004) did not.";
+/// assert_eq!(cited(text), named);
+/// ```
+#[must_use]
+pub fn cited(text: &str) -> Cow<'_, str> {
+    const WORD: &str = "ource ";
+    let mut text = Cow::Borrowed(text);
+    if !text.contains(WORD) {
+        return text;
+    }
+    for source in sources().iter().filter(|source| !source.setting.is_empty()) {
+        let name = source.to_string();
+        let first = name.chars().next().map(char::to_uppercase);
+        let begins: String = first.into_iter().flatten().chain(name.chars().skip(1)).collect();
+        for (cites, name) in [("s", &name), ("S", &begins)] {
+            let cites = format!("{cites}{WORD}{}", source.id);
+            if text.contains(&cites) {
+                text = Cow::Owned(text.replace(&cites, name));
+            }
+        }
+    }
+    text
 }
 
 /// A cell of Stevens' table of server designs, as source 003 quotes it.
@@ -205,8 +285,8 @@ shipped! {
     pub aspects: Aspect = "comparison_matrix.csv"
 }
 shipped! {
-    /// On what each source measured.
-    sources: Source = "sources.csv"
+    /// The sources, in the order of their ids; last this project, whose targets are claims too.
+    pub sources: Source = "sources.csv"
 }
 
 fn rows<T: DeserializeOwned>(file: &[u8]) -> Vec<T> {
@@ -254,18 +334,36 @@ mod tests {
     }
 
     #[test]
-    fn every_source_of_a_claim_has_its_setting() {
+    fn every_source_of_a_claim_has_a_name_and_a_year() {
         for claim in crate::claims() {
-            let dated = dated(&claim.source);
-            assert!(
-                dated.split("; ").all(|one| one.contains(", ")),
-                "{}: {dated}",
-                claim.id
-            );
+            for says in [named(&claim.source), dated(&claim.source)] {
+                assert!(!says.contains("source "), "{}: {says}", claim.id);
+            }
+        }
+        for source in sources().iter().filter(|source| !source.setting.is_empty()) {
+            let year = source.year.to_string();
+            assert!(source.setting.ends_with(&year), "{source:?}");
         }
         assert_eq!(
-            dated("002+003+none"),
-            "source 002, Red Hat Linux AS 4.0 of 2005; source 003, Linux 2.6.9 of 2004; source none"
+            named("002+003+none"),
+            "the JAWS case (2005); Processes against threads (2004); source none"
         );
+        assert_eq!(
+            dated("002+003+own"),
+            "the JAWS case, Red Hat Linux AS 4.0 of 2005; Processes against threads, Linux 2.6.9 of 2004; this project's own \
+             targets (2026)"
+        );
+    }
+
+    #[test]
+    fn a_text_cites_by_the_id_and_a_reader_sees_the_name() {
+        let text = "Sources differ: no source says so, but source 000, source 004 and source 009 do.";
+        assert_eq!(
+            cited(text),
+            "Sources differ: no source says so, but Asche, THRDPERF (1995), Performance of Linux thread libraries (2004) and \
+             source 009 do."
+        );
+        let own = "The source own of it, and source-003.";
+        assert!(matches!(cited(own), Cow::Borrowed(same) if same == own));
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use threadgauge_report::{Style, fitted};
 use threadgauge_results::outside::{clean, harmless, harmless_json};
+use threadgauge_results::published::cited;
 
 /// How a command that did what it was asked for ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +51,13 @@ pub fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes words for a person: on a terminal fitted to its width, into a pipe as they are.
+/// Writes words for a person, with sources by their names: on a terminal fitted to its width, into a pipe as they are.
 pub fn print_words(text: &str) -> anyhow::Result<()> {
+    let text = cited(text);
     if io::stdout().is_terminal() {
-        print(&fitted(text, width()))
+        print(&fitted(&text, width()))
     } else {
-        print(text)
+        print(&text)
     }
 }
 

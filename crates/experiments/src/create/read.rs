@@ -240,7 +240,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         of_ratio(
             base(ForkSigchldWait),
             FORK,
-            "Source 003's own program, whose handler waits until no child is left, takes {} times as long for a process as \
+            "The program of source 003, whose handler waits until no child is left, takes {} times as long for a process as \
              waiting for each child.",
         ),
         of_ratio(
@@ -556,9 +556,9 @@ fn table_003(view: &View<'_>) -> Table {
     let count = count.map_or_else(|| "not measured".to_owned(), |n| format!("{n} of a kind"));
     let theirs = [
         "",
-        "processes (003), s",
-        "threads (003), s",
-        "Java threads (003), s",
+        "published: processes, s",
+        "published: threads, s",
+        "published: Java threads, s",
     ];
     let ours = OURS.map(|method| format!("{} here", method.name()));
     table(

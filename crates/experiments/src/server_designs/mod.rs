@@ -46,9 +46,9 @@ pub const EXPERIMENT: Experiment = Experiment {
         "The iterative server and a listening socket for each child are looked at with one connection open: more might wait \
          for each other. The others with all clients connected, at most fifteen of a pool.",
     ],
-    source: "003 quotes Stevens' table of nine designs on three systems, comparable only down a column: process-control CPU \
+    source: "Source 003 quotes Stevens' table of nine designs on three systems, comparable only down a column: process-control CPU \
              seconds, and no totals, which it misses. His clients were on other machines and his 15 units made beforehand; \
-             here all is on one machine over the loopback address. Cells without a figure were not supported there. 000 \
+             here all is on one machine over the loopback address. Cells without a figure were not supported there. Source 000 \
              holds one thread with asynchronous I/O against many that block.",
     calls: &[],
     plan: case::plan,

@@ -2,7 +2,13 @@
 //!
 //! Texts of a run can hold what a program under test printed: they are [cleaned](clean).
 
-pub(crate) use threadgauge_results::outside::clean;
+use threadgauge_results::outside;
+use threadgauge_results::published::cited;
+
+/// Words of a run for a reader: nothing that steers the terminal, and sources by their names.
+pub(crate) fn clean(text: &str) -> String {
+    cited(&outside::clean(text)).into_owned()
+}
 
 /// How wide the terminal is and whether it shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_experiments::decided_by;
 use threadgauge_report::{ClaimRow, claims_table};
+use threadgauge_results::published::named;
 use threadgauge_results::{Claim, Finding, claims as all, units};
 
 use crate::cli::ClaimsOptions;
@@ -46,7 +47,7 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
     let figure = |f: &Finding| Some(units::with_unit(f.measured?, f.ci95, &f.unit));
     ClaimRow {
         id: claim.id.clone(),
-        source: claim.source.clone(),
+        source: named(&claim.source),
         claim: claim.claim.clone(),
         state: state(claim, finding),
         measured: finding.and_then(figure),

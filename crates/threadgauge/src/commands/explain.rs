@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use threadgauge_experiments::runnable;
 use threadgauge_lab::selection;
 use threadgauge_lab::statistic::Metric;
+use threadgauge_results::published::named;
 use threadgauge_results::{Claim, claims_of};
 
 use crate::output::{Done, Verdict, print_words};
@@ -59,7 +60,9 @@ fn published(claim: &Claim) -> String {
         format!("; before quoting: {}", claim.note)
     };
     format!(
-        "{} (source {}): {} ({value}{note})",
-        claim.id, claim.source, claim.claim
+        "{}\n  {} ({value}{note})\n  {}",
+        claim.claim,
+        named(&claim.source),
+        claim.id
     )
 }

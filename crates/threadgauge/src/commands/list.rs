@@ -8,6 +8,7 @@ use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::schedule::{Chosen, Forecast, expected_rounds, stopping_rule};
 use threadgauge_lab::site::Site;
 use threadgauge_results::Times;
+use threadgauge_results::published::named;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
@@ -74,12 +75,13 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         let sources = if entry.sources.is_empty() {
             String::new()
         } else {
-            format!("; sources {}", entry.sources.join(", "))
+            let names: Vec<String> = entry.sources.iter().copied().map(named).collect();
+            format!("\n    after {}", names.join("; "))
         };
         let by_name = if entry.first_run { "" } else { "; by name only" };
         let _ = writeln!(
             text,
-            "{}\n    {}\n    {} cases, {} rounds, about {}{sources}{by_name}",
+            "{}\n    {}\n    {} cases, {} rounds, about {}{by_name}{sources}",
             entry.id,
             entry.question,
             entry.cases.len(),
