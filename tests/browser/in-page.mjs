@@ -235,7 +235,7 @@ export function coveredMarks() {
   for (const svg of [...document.querySelectorAll("svg.chart")].filter((svg) => svg.checkVisibility())) {
     const marks = [...svg.querySelectorAll("path.m")].map((mark) => mark.getBoundingClientRect());
     marks.forEach((a, i) => {
-      const on = marks.slice(0, i).some((b) => Math.abs(a.x - b.x) < 2 && Math.abs(a.y - b.y) < 2);
+      const on = marks.slice(0, i).some((b) => Math.abs(a.x - b.x) < 2 && Math.abs(a.y - b.y) < 2 && Math.abs(a.width - b.width) < 2);
       if (on) faults.push(`${svg.querySelector("title").textContent}: two marks at ${Math.round(a.x)}, ${Math.round(a.y)}`);
     });
   }

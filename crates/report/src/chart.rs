@@ -13,15 +13,19 @@
 mod axis;
 mod dots;
 mod lines;
+#[cfg(test)]
+mod lint;
 mod look;
+mod quantity;
 pub(crate) mod svg;
 
-use threadgauge_results::{Figure, Point, Scale};
+use std::borrow::Cow;
 
-pub(crate) use look::swatch;
+use threadgauge_results::{Figure, Point, Scale, units};
 
 pub(crate) use axis::{Axis, category};
-use look::{Line, Look};
+use look::{FEWEST, Line, Look, swatch};
+pub(crate) use quantity::Bounds;
 use svg::{Head, Size};
 
 /// The most series that share a panel.
@@ -33,10 +37,13 @@ const PANEL: usize = 6;
 pub(crate) struct Drawing {
     /// Empty where there is nothing to draw.
     pub panels: Vec<Panel>,
-    /// Points that cannot stand on their axis (not above zero on a logarithmic one, or not a number).
+    /// Points that cannot stand on their axis (not above zero on a logarithmic one, impossible for
+    /// the quantity, as a negative time is, or not a number).
     pub left_out: usize,
     /// Intervals that reach beyond the axis, and are drawn without an end there.
     pub cut: usize,
+    /// Which series lie on each other, and so look like one.
+    pub same: Vec<String>,
 }
 
 /// A chart, drawn twice: scaling one picture down would leave its text unreadable on a phone.
@@ -47,10 +54,13 @@ pub(crate) struct Panel {
     pub narrow: String,
     /// The places in `figure.series` of what it shows.
     pub shown: Vec<usize>,
+    /// How each of them looks, as SVG for a legend.
+    pub swatches: Vec<String>,
 }
 
 /// Draws `figure`; `id` is unique in the page and prefixes the ids within.
 pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
+    let figure = &*arranged(figure);
     let all: usize = figure.series.iter().map(|s| s.points.len()).sum();
     let lines: Vec<(usize, Line<'_>)> = (figure.series.iter().enumerate())
         .map(|(i, series)| {
@@ -73,10 +83,11 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
             panels: Vec::new(),
             left_out,
             cut: 0,
+            same: Vec::new(),
         };
     }
     let points = || lines.iter().flat_map(|(_, line)| &line.points);
-    let y = value_axis(figure.y.scale, points().copied());
+    let y = value_axis(figure, points().copied());
     let is_cut = |point: &&&Point| {
         point
             .ci95
@@ -110,18 +121,66 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
             wide: svg(Size::Wide, &id),
             narrow: svg(Size::Narrow, &format!("{id}-narrow")),
             shown: chunk.iter().map(|(i, _)| *i).collect(),
+            swatches: chunk.iter().map(|(i, _)| swatch(figure, *i)).collect(),
         }
     });
     Drawing {
         panels: panels.collect(),
         left_out,
         cut,
+        same: if figure.x.scale == Scale::Category {
+            Vec::new()
+        } else {
+            same(&lines, &y)
+        },
     }
+}
+
+/// The figure as it is drawn. Where there are fewer than three numbers across, a line would have nothing to show and
+/// most of the chart would be empty: each number is a name then, and has a row of its own.
+fn arranged(figure: &Figure) -> Cow<'_, Figure> {
+    let points = || figure.series.iter().flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points().filter(|p| can_stand(figure, p)).map(|p| p.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    if figure.x.scale == Scale::Category || places.is_empty() || places.len() >= FEWEST {
+        return Cow::Borrowed(figure);
+    }
+    let mut figure = figure.clone();
+    let is_log = figure.x.scale == Scale::Log;
+    figure.x.scale = Scale::Category;
+    for point in figure.series.iter_mut().flat_map(|series| &mut series.points) {
+        point.label = Some(category(point));
+        let place = places.iter().position(|x| *x == point.x);
+        // One that cannot stand on the axis it had cannot stand here.
+        point.x = place.map_or(if is_log { f64::NAN } else { point.x }, |place| place as f64);
+    }
+    Cow::Owned(figure)
+}
+
+/// Which lines are nowhere a pixel apart.
+fn same(lines: &[(usize, Line<'_>)], y: &Axis) -> Vec<String> {
+    let apart = |a: &Point, b: &Point| a.x != b.x || (y.place(a.y) - y.place(b.y)).abs() * lines::TALL > 1.0;
+    let lies_on = |a: &Line<'_>, b: &Line<'_>| {
+        let mut pairs = a.points.iter().zip(&b.points);
+        a.points.len() == b.points.len() && !pairs.any(|(a, b)| apart(a, b))
+    };
+    let mut found = Vec::new();
+    for (i, (_, a)) in lines.iter().enumerate() {
+        for (_, b) in lines[i + 1..].iter().filter(|(_, b)| lies_on(a, b)) {
+            found.push(format!(
+                "“{}” and “{}” lie on each other.",
+                a.series.name, b.series.name
+            ));
+        }
+    }
+    found
 }
 
 /// An axis that holds all figures, and their intervals unless one would squeeze all else into a corner: of an evenly
 /// divided axis at most twice as far as the largest figure.
-fn value_axis<'p>(scale: Scale, points: impl Iterator<Item = &'p Point>) -> Axis {
+fn value_axis<'p>(figure: &Figure, points: impl Iterator<Item = &'p Point>) -> Axis {
+    let scale = figure.y.scale;
     let points: Vec<&Point> = points.collect();
     let largest = points.iter().map(|point| point.y.abs()).fold(0.0, f64::max);
     let reach = if scale == Scale::Linear && largest > 0.0 {
@@ -129,8 +188,10 @@ fn value_axis<'p>(scale: Scale, points: impl Iterator<Item = &'p Point>) -> Axis
     } else {
         f64::INFINITY
     };
+    let bounds = Bounds::of(&figure.y.label);
     let ends = points.iter().flat_map(|point| extent(point));
-    Axis::of(scale, ends.map(|end| end.clamp(-reach, reach)))
+    let ends = ends.map(|end| bounds.clamp(end.clamp(-reach, reach)));
+    Axis::of(scale, ends, bounds)
 }
 
 /// About how tall a figure is on a page 1400 pixels wide, with its legend and note.
@@ -138,6 +199,7 @@ pub(crate) fn height(figure: &Figure) -> f64 {
     /// How much a picture is enlarged there.
     const ENLARGED: f64 = 1.21;
     const BESIDE: f64 = 190.0;
+    let figure = &*arranged(figure);
     let series: Vec<Vec<&Point>> = (figure.series.iter())
         .filter(|s| !s.points.is_empty())
         .map(|s| s.points.iter().collect())
@@ -169,23 +231,48 @@ fn extent(point: &Point) -> impl Iterator<Item = f64> {
 }
 
 fn can_stand(figure: &Figure, point: &Point) -> bool {
-    let fits = |scale, v: f64| v.is_finite() && (scale != Scale::Log || v > 0.0);
-    fits(figure.y.scale, point.y) && fits(figure.x.scale, point.x)
+    let fits = |axis: &threadgauge_results::Axis, v: f64| {
+        v.is_finite() && (axis.scale != Scale::Log || v > 0.0) && Bounds::of(&axis.label).hold(v)
+    };
+    fits(&figure.y, point.y) && fits(&figure.x, point.x)
 }
 
 fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<'_>]) -> Head {
     let part = part.map_or_else(String::new, |(n, of)| format!(", part {n} of {of}"));
-    let names: Vec<&str> = front.iter().map(|l| l.series.name.as_str()).collect();
+    let says: Vec<String> = front.iter().map(|line| in_words(line)).collect();
     Head {
         id: id.to_owned(),
         title: format!("{}{part}", figure.title),
         description: format!(
-            "{} by {}: {}. The table below the chart has every figure.",
+            "{}{} by {}: {}. The table below the chart has every figure.",
+            if figure.note.is_empty() {
+                String::new()
+            } else {
+                format!("{} ", figure.note)
+            },
             figure.y.label,
             figure.x.label,
-            names.join("; ")
+            says.join("; ")
         ),
     }
+}
+
+/// A series in words: its figure, or its least and its largest and where they are.
+fn in_words(line: &Line<'_>) -> String {
+    let of = |point: &Point| format!("{} at {}", units::tick(rounded(point.y)), category(point));
+    let by = |a: &&&Point, b: &&&Point| a.y.total_cmp(&b.y);
+    let ends = (line.points.iter().min_by(by), line.points.iter().max_by(by));
+    let says = match ends {
+        (Some(least), Some(most)) if line.points.len() > 1 => format!("from {} to {}", of(least), of(most)),
+        (Some(one), _) => of(one),
+        _ => "nothing".to_owned(),
+    };
+    format!("{} {says}", line.series.name)
+}
+
+/// To three digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -228,7 +315,7 @@ mod tests {
                 "f",
             )
         };
-        for (x, y) in [(f64::NAN, 4.0), (0.0, f64::INFINITY)] {
+        for (x, y) in [(f64::NAN, 4.0), (0.0, f64::INFINITY), (0.0, -1.0)] {
             let drawing = of(x, y);
             assert_eq!((drawing.left_out, drawing.panels.len()), (1, 1));
         }
@@ -236,22 +323,51 @@ mod tests {
     }
 
     #[test]
+    fn series_that_lie_on_each_other_are_named() {
+        let points = [1.0, 2.0, 3.0].map(|x| (x, 4.0 * x, [4.0 * x; 2]));
+        let mut figure = figure(Scale::Linear, &points);
+        figure.series.push(figure.series[0].clone());
+        figure.series[1].name = "there".to_owned();
+        assert_eq!(draw(&figure, "f").same, ["“here” and “there” lie on each other."]);
+        figure.series[1].points[1].y = 8.5;
+        assert!(draw(&figure, "f").same.is_empty());
+    }
+
+    #[test]
+    fn theory_of_too_few_points_for_a_line_is_marked() {
+        let marks = |count: usize| {
+            let points = [1.0, 2.0, 3.0, 4.0].map(|x| (x, x, [x; 2]));
+            let mut figure = figure(Scale::Linear, &points);
+            figure.series.push(figure.series[0].clone());
+            figure.series[1].origin = Origin::Ideal;
+            figure.series[1].points.truncate(count);
+            draw(&figure, "f").panels[0].wide.matches("class=\"m i\"").count()
+        };
+        assert_eq!([1, 2, 3, 4].map(marks), [1, 2, 0, 0]);
+    }
+
+    #[test]
     fn intervals_around_nothing_but_zero_are_whole() {
-        let drawing = draw(
-            &figure(Scale::Linear, &[(0.0, 0.0, [-3.0, 3.0]), (1.0, 0.0, [-1.0, 1.0])]),
-            "f",
-        );
-        assert_eq!(drawing.cut, 0);
+        let mut figure = figure(Scale::Linear, &[(0.0, 0.0, [-3.0, 3.0]), (1.0, 0.0, [-1.0, 1.0])]);
+        assert_eq!(draw(&figure, "f").cut, 2, "a time is not below zero");
+        figure.y.label = "gain, %".to_owned();
+        assert_eq!(draw(&figure, "f").cut, 0);
     }
 
     #[test]
     fn a_figure_is_as_tall_on_a_page_as_its_pictures() {
-        let points = [(0.0, 4.0, [3.0, 5.0]), (1.0, 9.0, [8.0, 9.0])];
+        let points = [
+            (0.0, 4.0, [3.0, 5.0]),
+            (1.0, 9.0, [8.0, 9.0]),
+            (2.0, 9.0, [8.0, 9.0]),
+        ];
         let lines = figure(Scale::Linear, &points);
         assert_eq!(height(&lines), 400.0 * 1.21 + 190.0);
-        // Two names of a line, each with a lane.
-        let names = figure(Scale::Category, &points);
-        assert_eq!(height(&names), (8.0 + 2.0 * 25.0 + 52.0) * 1.21 + 190.0);
+        // Two names of a line, each with a lane; numbers that are too few for a line are names.
+        for scale in [Scale::Category, Scale::Linear] {
+            let names = figure(scale, &points[..2]);
+            assert_eq!(height(&names), (26.0 + 2.0 * 25.0 + 52.0) * 1.21 + 190.0);
+        }
         let nothing = figure(Scale::Linear, &[]);
         assert_eq!(height(&nothing), 190.0);
         // Nine lines are in two panels.

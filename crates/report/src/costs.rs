@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use threadgauge_results::units::{self, Scale as Print};
 use threadgauge_results::{Cost, Results, Scale};
 
-use crate::chart::Axis;
+use crate::chart::{Axis, Bounds};
 
 /// The most that the list holds: a screen.
 const MOST: usize = 10;
@@ -64,6 +64,7 @@ fn group<'a>(mut costs: Vec<(&'a Cost, &'a str)>) -> Group<'a> {
     let axis = Axis::of(
         Scale::Log,
         costs.iter().flat_map(|(cost, _)| ends(cost)).map(|v| v / per),
+        Bounds::of(""),
     );
     let rows = costs.iter().map(|&(cost, name)| Row {
         cost,

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use threadgauge_results::{Figure, Point};
 
-use super::axis::{Axis, category, width};
+use super::axis::{Axis, category, in_lines, width};
 use super::lines::said;
 use super::look::Line;
-use super::svg::{Head, Size, Svg, escape, n};
+use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
 
 const LANE: f64 = 15.0;
-/// From one line of a name to the next.
-const TEXT: f64 = 15.0;
 const PADDING: f64 = 10.0;
-const TOP: f64 = 8.0;
+/// Room for what the names are of.
+const TOP: f64 = 26.0;
 const BOTTOM: f64 = 52.0;
 const RIGHT: f64 = 26.0;
 
@@ -31,28 +30,24 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
     let span = full - left - RIGHT;
     let at = |v: f64| left + value.place(v) * span;
 
-    let mut svg = Svg::open(head, full, TOP + height + BOTTOM);
+    let more = (name_lines(full, &figure.y.label).len() - 1) as f64 * LINE;
+    let mut svg = Svg::open(head, full, TOP + height + BOTTOM + more);
     for (tick, label) in value.labels(span) {
         svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
         if let Some(label) = label {
             svg.text(at(tick), TOP + height + 18.0, "middle", "k", &label);
         }
     }
-    svg.text(
-        left + span / 2.0,
-        TOP + height + 43.0,
-        "middle",
-        "t",
-        &figure.y.label,
-    );
+    svg.text(0.0, 14.0, "start", "t", &figure.x.label);
+    svg.name(left + span / 2.0, TOP + height + 43.0, full, &figure.y.label);
     let mut top = TOP;
     for row in &rows {
         svg.line("a f", (0.0, top), (left + span, top));
         svg.raw(&format!("<g><title>{}</title>", escape(&row.category)));
         let middle = top + row.height() / 2.0;
-        let first = middle + 4.5 - (row.name.len() - 1) as f64 * TEXT / 2.0;
+        let first = middle + 4.5 - (row.name.len() - 1) as f64 * LINE / 2.0;
         for (i, line) in row.name.iter().enumerate() {
-            svg.text(left - 12.0, first + i as f64 * TEXT, "end", "k", line);
+            svg.text(left - 12.0, first + i as f64 * LINE, "end", "k", line);
         }
         svg.raw("</g>");
         for (lane, (line, point)) in row.lanes.iter().enumerate() {
@@ -83,7 +78,7 @@ fn mark(svg: &mut Svg, line: &Line<'_>, point: &Point, y: f64, value: &Axis, at:
             if value.holds(high) { "m0-4v8" } else { "" },
         ));
     }
-    line.look.marker(svg, at(point.y), y);
+    line.look.marker(svg, (at(point.y), y), 1.0);
     svg.raw("</g>");
 }
 
@@ -105,7 +100,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn height(&self) -> f64 {
         let lanes = self.lanes.len() as f64 * LANE;
-        lanes.max(self.name.len() as f64 * TEXT) + PADDING
+        lanes.max(self.name.len() as f64 * LINE) + PADDING
     }
 }
 
@@ -135,43 +130,11 @@ fn names(figure: &Figure) -> BTreeMap<i64, String> {
         .collect()
 }
 
-/// A name that fits beside the chart, in so many lines; what does not fit the last is cut.
-fn in_lines(name: &str, longest: usize, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in name.split_whitespace() {
-        let at = lines.len() - 1;
-        let fits = lines[at].is_empty() || lines[at].chars().count() + 1 + word.chars().count() <= longest;
-        if fits || lines.len() == most {
-            let space = if lines[at].is_empty() { "" } else { " " };
-            lines[at] = format!("{}{space}{word}", lines[at]);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    for line in &mut lines {
-        if line.chars().count() > longest {
-            let kept: String = line.chars().take(longest - 1).collect();
-            *line = format!("{}…", kept.trim_end());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use threadgauge_results::{Axis as Named, Origin, Scale, Series};
 
     use super::*;
-
-    #[test]
-    fn a_long_name_is_wrapped_where_there_is_room_and_else_cut() {
-        let name = "give a job to a waiting one, 2 CPUs";
-        assert_eq!(in_lines(name, 19, 3), ["give a job to a", "waiting one, 2 CPUs"]);
-        assert_eq!(in_lines(name, 19, 1), ["give a job to a wa…"]);
-        assert_eq!(in_lines("fork", 19, 1), ["fork"]);
-        assert_eq!(in_lines("abcd efgh", 9, 3), ["abcd efgh"]);
-        assert_eq!(in_lines("abcd efgh", 8, 3), ["abcd", "efgh"]);
-    }
 
     #[test]
     fn a_row_has_a_lane_for_each_point_and_room_for_its_name() {
@@ -207,6 +170,6 @@ mod tests {
         let rows = rows(&figure, &of_series, Size::Narrow);
         assert_eq!(rows.iter().map(|row| row.lanes.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(rows[1].name.join(" "), long);
-        assert!(rows[1].height() >= 3.0 * TEXT);
+        assert!(rows[1].height() >= 3.0 * LINE);
     }
 }

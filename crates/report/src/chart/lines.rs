@@ -3,10 +3,10 @@
 use threadgauge_results::{Figure, units};
 
 use super::axis::{Axis, width};
-use super::look::Line;
-use super::svg::{Head, Size, Svg, escape, n};
+use super::look::{FEWEST, Line};
+use super::quantity::Bounds;
+use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
 
-const TOP: f64 = 30.0;
 const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
 /// The height of a wide picture.
@@ -23,11 +23,14 @@ pub(super) fn draw(
 ) -> String {
     let (full, tall) = (size.width(), if size == Size::Wide { TALL } else { 330.0 });
     let everyone = || front.iter().chain(back);
-    let x = Axis::of(
+    let x = Axis::at(
         figure.x.scale,
         everyone().flat_map(|l| l.points.iter().map(|p| p.x)),
+        Bounds::of(&figure.x.label),
     );
-    let height = tall - TOP - BOTTOM;
+    let names = name_lines(full, &figure.y.label);
+    let above = 15.0 + names.len() as f64 * LINE;
+    let height = tall - above - BOTTOM;
     let y_labels = y.labels(height * 2.0);
     let widest = y_labels
         .iter()
@@ -36,13 +39,15 @@ pub(super) fn draw(
         .fold(0.0, f64::max);
     let left = widest + 18.0;
     let span = full - left - RIGHT;
-    let at = |px: f64, py: f64| (left + x.place(px) * span, TOP + (1.0 - y.place(py)) * height);
+    let at = |px: f64, py: f64| (left + x.place(px) * span, above + (1.0 - y.place(py)) * height);
 
     let mut svg = Svg::open(head, full, tall);
-    svg.text(0.0, 14.0, "start", "t", &figure.y.label);
-    svg.text(left + span / 2.0, tall - 8.0, "middle", "t", &figure.x.label);
+    for (i, name) in names.iter().enumerate() {
+        svg.text(0.0, 14.0 + i as f64 * LINE, "start", "t", name);
+    }
+    svg.name(left + span / 2.0, tall - 8.0, full, &figure.x.label);
     for (tick, label) in y_labels {
-        let place = TOP + (1.0 - y.place(tick)) * height;
+        let place = above + (1.0 - y.place(tick)) * height;
         let zero = tick == 0.0 && y.place(0.0) > 0.0;
         svg.line(if zero { "a" } else { "g" }, (left, place), (left + span, place));
         if let Some(label) = label {
@@ -51,12 +56,12 @@ pub(super) fn draw(
     }
     for (tick, label) in x.labels(span) {
         let place = left + x.place(tick) * span;
-        svg.line("a", (place, TOP + height), (place, TOP + height + 5.0));
+        svg.line("a", (place, above + height), (place, above + height + 5.0));
         if let Some(label) = label {
-            svg.text(place, TOP + height + 20.0, "middle", "k", &label);
+            svg.text(place, above + height + 20.0, "middle", "k", &label);
         }
     }
-    svg.line("a", (left, TOP + height), (left + span, TOP + height));
+    svg.line("a", (left, above + height), (left + span, above + height));
     for line in back {
         path(&mut svg, line, "l b", at);
     }
@@ -64,13 +69,11 @@ pub(super) fn draw(
         .iter()
         .map(|line| line.points.iter().map(|point| at(point.x, point.y)).collect())
         .collect();
-    let asides = asides(&places);
-    for (line, asides) in front.iter().zip(asides) {
+    for (line, sizes) in front.iter().zip(sizes(&places)) {
         svg.raw(&format!("<g class=\"{}\">", line.look.class()));
         path(&mut svg, line, "l", at);
-        for (point, aside) in line.points.iter().zip(asides) {
+        for (point, size) in line.points.iter().zip(sizes) {
             let (px, py) = at(point.x, point.y);
-            let px = px + aside;
             let text = units::tick(point.x);
             svg.raw(&format!(
                 "<g><title>{}: {} at {}</title>",
@@ -90,7 +93,9 @@ pub(super) fn draw(
                     b = n(bottom)
                 ));
             }
-            line.look.marker(&mut svg, px, py);
+            if line.is_marked() {
+                line.look.marker(&mut svg, (px, py), size);
+            }
             svg.raw("</g>");
         }
         svg.raw("</g>");
@@ -98,21 +103,22 @@ pub(super) fn draw(
     svg.close()
 }
 
-/// How far aside each marker is drawn, so that those of several lines at the same place can all be seen.
-fn asides(places: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
+/// How large each marker is drawn: where those of several lines are at one place they lie around each other, the
+/// first the largest, so that each can be seen where it belongs.
+fn sizes(places: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
     /// Markers nearer to each other than this lie on each other.
     const NEAR: f64 = 6.0;
-    const STEP: f64 = 9.0;
+    /// How much larger the next around them is.
+    const STEP: f64 = 0.9;
     let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < NEAR && (a.1 - b.1).abs() < NEAR;
-    let aside = |line: usize, place: (f64, f64)| {
-        let others: Vec<usize> = (0..places.len())
-            .filter(|other| places[*other].iter().any(|at| near(*at, place)))
-            .collect();
-        let mine = others.iter().position(|other| *other == line).unwrap_or(0);
-        (mine as f64 - (others.len() - 1) as f64 / 2.0) * STEP
+    let size = |line: usize, place: (f64, f64)| {
+        let later = places[line + 1..].iter();
+        1.0 + STEP
+            * later
+                .filter(|other| other.iter().any(|at| near(*at, place)))
+                .count() as f64
     };
-    let of_line =
-        |(line, at): (usize, &Vec<(f64, f64)>)| at.iter().map(|place| aside(line, *place)).collect();
+    let of_line = |(line, at): (usize, &Vec<(f64, f64)>)| at.iter().map(|place| size(line, *place)).collect();
     places.iter().enumerate().map(of_line).collect()
 }
 
@@ -122,9 +128,10 @@ pub(super) fn said(y: f64, ci95: Option<[f64; 2]>) -> String {
 }
 
 fn path(svg: &mut Svg, line: &Line<'_>, class: &str, at: impl Fn(f64, f64) -> (f64, f64)) {
-    if line.points.len() < 2 {
+    if line.points.len() < FEWEST {
         return;
     }
+    let class = format!("{class}{}", line.look.thin());
     let mut d = String::new();
     for (i, point) in line.points.iter().enumerate() {
         let (x, y) = at(point.x, point.y);
@@ -138,10 +145,10 @@ fn path(svg: &mut Svg, line: &Line<'_>, class: &str, at: impl Fn(f64, f64) -> (f
 
 #[cfg(test)]
 mod tests {
-    use super::asides;
+    use super::sizes;
 
     #[test]
-    fn markers_at_one_place_stand_side_by_side_and_others_where_they_belong() {
+    fn markers_at_one_place_lie_around_each_other_where_they_belong() {
         let places = [
             vec![(100.0, 50.0), (200.0, 50.0)],
             vec![(100.0, 50.0)],
@@ -151,12 +158,12 @@ mod tests {
             vec![(200.0, 56.0)],
         ];
         let expected = [
-            vec![-9.0, 0.0],
-            vec![0.0],
-            vec![9.0, 0.0],
-            vec![0.0, 0.0],
-            vec![0.0],
+            vec![2.8, 1.0],
+            vec![1.9],
+            vec![1.0, 1.0],
+            vec![1.0, 1.0],
+            vec![1.0],
         ];
-        assert_eq!(asides(&places), expected);
+        assert_eq!(sizes(&places), expected);
     }
 }

@@ -2,6 +2,8 @@
 
 use threadgauge_results::outside::steers;
 
+use super::axis::{in_lines, width};
+
 /// What a screen reader hears of the picture.
 pub(crate) struct Head {
     pub id: String,
@@ -23,6 +25,14 @@ impl Size {
             Self::Narrow => 400.0,
         }
     }
+}
+
+/// From one line of a text to the next.
+pub(super) const LINE: f64 = 15.0;
+
+/// The name of an axis in lines that a picture `full` wide has room for.
+pub(super) fn name_lines(full: f64, text: &str) -> Vec<String> {
+    in_lines(text, (full / width("x")) as usize, 3)
 }
 
 /// SVG under construction.
@@ -57,6 +67,15 @@ impl Svg {
             n(y),
             escape(text)
         ));
+    }
+
+    /// The name of an axis around a place, in as many lines as it needs to be within the picture.
+    pub fn name(&mut self, center: f64, y: f64, full: f64, text: &str) {
+        for (i, line) in name_lines(full, text).iter().enumerate() {
+            let half = width(line) / 2.0;
+            let x = center.min(full - half).max(half);
+            self.text(x, y + i as f64 * LINE, "middle", "t", line);
+        }
     }
 
     /// A straight line.

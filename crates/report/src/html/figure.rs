@@ -36,12 +36,13 @@ fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
             @for panel in &drawing.panels {
                 div.plot.wide { (PreEscaped(&panel.wide)) }
                 div.plot.narrow { (PreEscaped(&panel.narrow)) }
-                (legend(f, &panel.shown))
+                (legend(f, panel))
             }
             @if !drawing.panels.is_empty() {
                 @if !empty.is_empty() {
                     p.small { "No data: " (clean(&empty.join("; "))) "." }
                 }
+                @for same in &drawing.same { p.small { (clean(same)) } }
                 @if drawing.cut > 0 {
                     p.small {
                         (drawing.cut) " " (words::plural(drawing.cut, "interval reaches", "intervals reach"))
@@ -62,13 +63,13 @@ fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
     }
 }
 
-fn legend(f: &Figure, shown: &[usize]) -> Markup {
+fn legend(f: &Figure, panel: &chart::Panel) -> Markup {
     markup! {
         ul.legend {
-            @for i in shown {
+            @for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
                 @let series = &f.series[*i];
                 li {
-                    (PreEscaped(chart::swatch(f, *i))) " " (clean(&series.name))
+                    (PreEscaped(swatch)) " " (clean(&series.name))
                     @match series.origin {
                         Origin::Measured => {}
                         Origin::Published => { span.origin { " (published)" } }

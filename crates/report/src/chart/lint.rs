@@ -1,0 +1,469 @@
+//! What is wrong with a chart as it is drawn: every figure of every stored run, on a wide page and on a narrow one.
+//!
+//! The places are read from the drawing and not from what draws it: the axes from their labelled ticks, the marks from
+//! their centres, and both are held against the figures. Fonts are not known here; a text is taken to be as wide as
+//! those of the page are on average.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use roxmltree::{Document, Node};
+use threadgauge_results::{Figure, Origin, Point, Results, Scale};
+
+use super::axis::NARROW;
+use super::quantity::Bounds;
+use super::{Drawing, arranged, draw};
+use crate::by_kind::ByKind;
+
+/// How far off a mark may be: places are rounded, and those of ticks too.
+const PIXEL: f64 = 1.0;
+/// The height of a capital letter, and of what hangs below the line.
+const TEXT: (f64, f64) = (10.0, 3.0);
+
+/// What is wrong, by rule.
+type Faults = Vec<(&'static str, String)>;
+
+#[test]
+fn every_chart_of_every_stored_run_is_sound() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
+    let mut files = results_under(&runs);
+    files.sort();
+    assert!(files.len() > 20, "{files:?}");
+    let found: Vec<(String, Faults)> = std::thread::scope(|scope| {
+        let readers: Vec<_> = (files.chunks(files.len().div_ceil(2)))
+            .map(|files| scope.spawn(|| files.iter().flat_map(|file| of_run(file)).collect::<Vec<_>>()))
+            .collect();
+        let found = readers.into_iter().flat_map(|reader| reader.join().unwrap());
+        found.collect()
+    });
+    assert!(found.len() > 100, "{}", found.len());
+    let mut by_rule: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (chart, faults) in found {
+        for (rule, what) in faults {
+            by_rule.entry(rule).or_default().push(format!("{chart}: {what}"));
+        }
+    }
+    let list: Vec<String> = by_rule
+        .iter()
+        .map(|(rule, faults)| {
+            let some: Vec<&str> = faults.iter().take(12).map(String::as_str).collect();
+            format!("{rule}: {} faults\n  {}", faults.len(), some.join("\n  "))
+        })
+        .collect();
+    assert!(list.is_empty(), "{}", list.join("\n"));
+}
+
+fn results_under(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.file_name() {
+            Some(name) if name == "results.json" => vec![path],
+            _ if path.is_dir() => results_under(&path),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// Every chart of a run, by its name, with its faults.
+fn of_run(file: &Path) -> Vec<(String, Faults)> {
+    let results: Results = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let run = file.parent().and_then(Path::file_name).unwrap().to_string_lossy();
+    let of_experiments = (results.experiments.iter())
+        .flat_map(|e| e.figures.iter().map(|figure| (e.id.clone(), figure.clone())));
+    let of_run = ByKind::of(&results).and_then(|by_kind| by_kind.chart());
+    let all = of_experiments.chain(of_run.map(|figure| ("run".to_owned(), figure)));
+    all.map(|(of, figure)| (format!("{run} {of} {}", figure.id), faults(&figure)))
+        .collect()
+}
+
+/// All that is wrong with a figure.
+fn faults(figure: &Figure) -> Faults {
+    let drawing = draw(figure, "f");
+    let mut faults = Faults::new();
+    for label in [&figure.x, &figure.y] {
+        if !says_its_unit(&label.label, label.scale) {
+            faults.push(("unit", format!("{:?} names none", label.label)));
+        }
+    }
+    let arranged = arranged(figure);
+    for panel in &drawing.panels {
+        for (size, svg) in [("wide", &panel.wide), ("narrow", &panel.narrow)] {
+            let document = Document::parse(svg).unwrap_or_else(|why| panic!("{why}: {svg}"));
+            let mut picture = Picture {
+                figure: &arranged,
+                shown: &panel.shown,
+                root: document.root_element(),
+                faults: Faults::new(),
+            };
+            picture.judge();
+            let found = picture.faults.into_iter();
+            faults.extend(found.map(|(rule, what)| (rule, format!("{size}: {what}"))));
+        }
+        same(&arranged, &panel.shown, &drawing, &mut faults);
+    }
+    faults
+}
+
+/// Whether a label says in what its quantity is counted: a unit after a comma, a thing counted, or one thing over
+/// another.
+fn says_its_unit(label: &str, scale: Scale) -> bool {
+    const UNITS: [&str; 12] = [
+        "%",
+        "ns",
+        "µs",
+        "ms",
+        "s",
+        "KiB",
+        "MiB",
+        "1/s",
+        "elapsed time",
+        "pthread = 1",
+        "255 units = 1",
+        "or reads in flight",
+    ];
+    const COUNTS: [&str; 29] = [
+        "computations",
+        "connections",
+        "customers",
+        "threads",
+        "units",
+        "CPUs",
+        "calls",
+        "steps",
+        "lines",
+        "messages",
+        "answers",
+        "requests",
+        "deliveries",
+        "operations",
+        "switches",
+        "wake-ups",
+        "moves",
+        "slice",
+        "second",
+        "looks",
+        "share",
+        "times",
+        "rate",
+        "%",
+        "GiB/s",
+        "idle",
+        "use",
+        "programs",
+        "turnaround",
+    ];
+    let unit = label.rsplit_once(", ").map_or("", |(_, unit)| unit);
+    let counts = label.split([' ', ':', ',']).any(|word| COUNTS.contains(&word));
+    scale == Scale::Category || UNITS.contains(&unit) || counts || label.contains(" / ")
+}
+
+/// Series that are nowhere a pixel apart and of which that is not said.
+fn same(figure: &Figure, shown: &[usize], drawing: &Drawing, faults: &mut Faults) {
+    if figure.x.scale == Scale::Category {
+        return;
+    }
+    let points = || shown.iter().flat_map(|i| &figure.series[*i].points);
+    let place = |y: f64| if figure.y.scale == Scale::Log { y.ln() } else { y };
+    let all: Vec<f64> = points()
+        .map(|point| place(point.y))
+        .filter(|y| y.is_finite())
+        .collect();
+    let [low, high] = [f64::min, f64::max].map(|of| all.iter().copied().reduce(of).unwrap_or(0.0));
+    // Less than a pixel of the tallest picture, whatever room its axis leaves.
+    let near = (high - low) / 320.0;
+    let lies_on = |a: &[Point], b: &[Point]| {
+        a.len() == b.len()
+            && (a.iter().zip(b)).all(|(a, b)| a.x == b.x && (place(a.y) - place(b.y)).abs() <= near * 0.9)
+    };
+    for (n, i) in shown.iter().enumerate() {
+        for j in &shown[n + 1..] {
+            let (a, b) = (&figure.series[*i], &figure.series[*j]);
+            let says = |note: &String| note.contains(&a.name) && note.contains(&b.name);
+            if lies_on(&a.points, &b.points) && !drawing.same.iter().any(says) {
+                faults.push(("same", format!("{:?} lies on {:?}", a.name, b.name)));
+            }
+        }
+    }
+}
+
+/// A labelled tick.
+struct Tick {
+    at: f64,
+    value: f64,
+}
+
+struct Picture<'a> {
+    figure: &'a Figure,
+    shown: &'a [usize],
+    root: Node<'a, 'a>,
+    faults: Faults,
+}
+
+impl<'a> Picture<'a> {
+    fn fault(&mut self, rule: &'static str, what: String) {
+        self.faults.push((rule, what));
+    }
+
+    fn judge(&mut self) {
+        let size = self.root.attribute("viewBox").unwrap();
+        let size: Vec<f64> = size.split(' ').map(|n| n.parse().unwrap()).collect();
+        self.texts(size[2], size[3]);
+        let is_dots = self.figure.x.scale == Scale::Category;
+        let (across, up) = self.ticks(is_dots);
+        let value = if is_dots { &across } else { &up };
+        self.axis(
+            value,
+            self.figure.y.scale,
+            &self.figure.y.label,
+            if is_dots { "width" } else { "height" },
+        );
+        if !is_dots {
+            self.axis(&across, self.figure.x.scale, &self.figure.x.label, "width");
+        }
+        self.marks(is_dots, &across, &up);
+        self.lines();
+        let title = self.root.children().find(|child| child.has_tag_name("desc"));
+        let answer = title.and_then(|desc| desc.text()).unwrap_or_default();
+        if self.root.attribute("role") != Some("img") || !answer.chars().any(|c| c.is_ascii_digit()) {
+            self.fault("text", format!("it does not say what it shows: {answer:?}"));
+        }
+    }
+
+    fn by_class(&self, class: &'a str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
+        let is_it = move |node: &Node<'_, '_>| {
+            let classes = node.attribute("class").unwrap_or_default();
+            classes.split(' ').any(|c| c == class)
+        };
+        self.root.descendants().filter(is_it)
+    }
+
+    /// No two texts touch, and each is within the picture.
+    fn texts(&mut self, width: f64, height: f64) {
+        let texts: Vec<(&str, [f64; 4])> = (self.root.descendants())
+            .filter(|node| node.has_tag_name("text"))
+            .map(|node| {
+                let number = |name| -> f64 { node.attribute(name).unwrap().parse().unwrap() };
+                let text = node.text().unwrap_or_default();
+                let (x, y, wide) = (number("x"), number("y"), text.chars().count() as f64 * NARROW);
+                let left = match node.attribute("text-anchor") {
+                    Some("middle") => x - wide / 2.0,
+                    Some("end") => x - wide,
+                    _ => x,
+                };
+                (text, [left, y - TEXT.0, left + wide, y + TEXT.1])
+            })
+            .collect();
+        for (i, (text, a)) in texts.iter().enumerate() {
+            if a[0] < -PIXEL || a[1] < -PIXEL || a[2] > width + PIXEL || a[3] > height + PIXEL {
+                self.fault("label", format!("{text:?} leaves the picture"));
+            }
+            for (other, b) in &texts[i + 1..] {
+                if a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3] {
+                    self.fault("label", format!("{text:?} lies on {other:?}"));
+                }
+            }
+        }
+    }
+
+    /// The labelled ticks of the axis across, and of the one that goes up.
+    fn ticks(&self, is_dots: bool) -> (Vec<Tick>, Vec<Tick>) {
+        let (mut across, mut up) = (Vec::new(), Vec::new());
+        for node in self.by_class("k") {
+            let number = |name| -> f64 { node.attribute(name).unwrap().parse().unwrap() };
+            let value = number_of(node.text().unwrap());
+            match (node.attribute("text-anchor"), value) {
+                (Some("middle"), Some(value)) => across.push(Tick {
+                    at: number("x"),
+                    value,
+                }),
+                (Some("end"), Some(value)) if !is_dots => up.push(Tick {
+                    at: number("y") - 4.5,
+                    value,
+                }),
+                _ => {}
+            }
+        }
+        (across, up)
+    }
+
+    /// The ticks are evenly placed by their values, and none is where the quantity cannot be.
+    fn axis(&mut self, ticks: &[Tick], scale: Scale, label: &str, along: &str) {
+        if ticks.len() < 2 {
+            self.fault(
+                "tick",
+                format!("{} labelled ticks along its {along}", ticks.len()),
+            );
+            return;
+        }
+        for tick in ticks {
+            let expected = place(ticks, scale, tick.value);
+            if (tick.at - expected).abs() > PIXEL {
+                self.fault(
+                    "tick",
+                    format!("{} stands at {} and not at {expected:.1}", tick.value, tick.at),
+                );
+            }
+            if !Bounds::of(label).hold(tick.value) {
+                self.fault("bounds", format!("{label:?} reaches {}", tick.value));
+            }
+        }
+        // The end of the axis, and not its last tick alone.
+        if scale == Scale::Linear {
+            let frames = self.by_class("a").chain(self.by_class("g"));
+            let ends = frames.flat_map(|line| numbers(line.attribute("d").unwrap()));
+            let places: Vec<f64> = ends.map(|[x, y]| if along == "width" { x } else { y }).collect();
+            let (a, b) = (&ticks[0], ticks.last().unwrap());
+            let value = |at: f64| a.value + (at - a.at) * (b.value - a.value) / (b.at - a.at);
+            let is_dots = self.figure.x.scale == Scale::Category;
+            // Rules of a dot plot go from the edge of the picture.
+            let inside = places.iter().filter(|at| !is_dots || **at > 0.0);
+            let ends: Vec<f64> = if along == "width" {
+                inside.copied().collect()
+            } else {
+                self.foot().into_iter().collect()
+            };
+            let bounds = Bounds::of(label);
+            let pixel = (value(PIXEL) - value(0.0)).abs();
+            let is_beyond = |v: &f64| (bounds.clamp(*v) - v).abs() > pixel;
+            if let Some(beyond) = ends.into_iter().map(value).find(is_beyond) {
+                self.fault("bounds", format!("{label:?} ends at {beyond:.3}"));
+            }
+        }
+    }
+
+    /// The foot of a chart of lines: the lowest line that is level.
+    fn foot(&self) -> Option<f64> {
+        let lines = self
+            .by_class("a")
+            .map(|line| numbers(line.attribute("d").unwrap()).collect::<Vec<_>>());
+        let level = lines.filter(|ends| ends.len() == 2 && ends[0][1] == ends[1][1]);
+        level.map(|ends| ends[0][1]).reduce(f64::max)
+    }
+
+    /// Each mark is at its value, and each point has its mark or lies on a line.
+    fn marks(&mut self, is_dots: bool, across: &[Tick], up: &[Tick]) {
+        if across.len() < 2 || (!is_dots && up.len() < 2) {
+            return;
+        }
+        let mut drawn: BTreeMap<String, Vec<[f64; 2]>> = BTreeMap::new();
+        for mark in self.by_class("m") {
+            let at = centre(mark.attribute("transform").unwrap());
+            let title = mark
+                .parent()
+                .and_then(|group| group.children().find(|child| child.has_tag_name("title")));
+            let title = title.and_then(|title| title.text()).unwrap_or_default();
+            drawn.entry(title.to_owned()).or_default().push(at);
+        }
+        let [x_scale, y_scale] = [self.figure.x.scale, self.figure.y.scale];
+        let centres: Vec<[f64; 2]> = drawn.values().flatten().copied().collect();
+        let mut faults = Vec::new();
+        for series in self.shown.iter().map(|i| &self.figure.series[*i]) {
+            if series.origin == Origin::Ideal && series.points.len() >= 3 && !is_dots {
+                continue;
+            }
+            for point in series
+                .points
+                .iter()
+                .filter(|point| super::can_stand(self.figure, point))
+            {
+                let (at, found) = if is_dots {
+                    let x = place(across, y_scale, point.y);
+                    (
+                        format!("{x:.1}"),
+                        centres.iter().any(|c| (c[0] - x).abs() <= PIXEL),
+                    )
+                } else {
+                    let (x, y) = (place(across, x_scale, point.x), place(up, y_scale, point.y));
+                    let near = |c: &[f64; 2]| (c[0] - x).abs() <= PIXEL && (c[1] - y).abs() <= PIXEL;
+                    (format!("{x:.1}, {y:.1}"), centres.iter().any(near))
+                };
+                if !found {
+                    faults.push(format!(
+                        "{:?} has no mark at {at} ({}, {})",
+                        series.name, point.x, point.y
+                    ));
+                }
+            }
+        }
+        for what in faults {
+            self.fault("mark", what);
+        }
+    }
+
+    /// A line has three points or more; one of theory is dashed, and no other.
+    fn lines(&mut self) {
+        let lines: Vec<Node<'_, '_>> = self.by_class("l").collect();
+        for line in lines {
+            let points = numbers(line.attribute("d").unwrap()).count();
+            if points < 3 {
+                self.fault("line", format!("one of {points} points"));
+            }
+        }
+        let ideal: BTreeSet<usize> = (self.shown.iter().copied())
+            .filter(|i| {
+                self.figure.series[*i].origin == Origin::Ideal && self.figure.series[*i].points.len() >= 3
+            })
+            .collect();
+        let is_front =
+            |line: &Node<'_, '_>| line.attribute("class").is_some_and(|class| !class.contains('b'));
+        let dashed = self
+            .by_class("l")
+            .filter(is_front)
+            .filter(|line| line.has_attribute("stroke-dasharray"));
+        let dashed = dashed.count();
+        if self.figure.x.scale != Scale::Category && dashed != ideal.len() {
+            self.fault(
+                "theory",
+                format!("{dashed} dashed lines, {} of theory", ideal.len()),
+            );
+        }
+    }
+}
+
+/// Where a value belongs, by the first and the last of the ticks.
+fn place(ticks: &[Tick], scale: Scale, value: f64) -> f64 {
+    let of = |value: f64| if scale == Scale::Log { value.ln() } else { value };
+    let (a, b) = (&ticks[0], ticks.last().unwrap());
+    a.at + (of(value) - of(a.value)) * (b.at - a.at) / (of(b.value) - of(a.value))
+}
+
+/// The number that a tick is labelled with.
+fn number_of(text: &str) -> Option<f64> {
+    let text: String = text.replace('−', "-").split_whitespace().collect();
+    let Some((mantissa, power)) = text
+        .split_once("10")
+        .filter(|(_, power)| power.chars().any(|c| "⁰¹²³⁴⁵⁶⁷⁸⁹⁻".contains(c)))
+    else {
+        return text.parse().ok();
+    };
+    let digit = |c: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().position(|s| s == c).map(|d| d.to_string());
+    let power: String = power
+        .chars()
+        .map(|c| digit(c).unwrap_or_else(|| "-".to_owned()))
+        .collect();
+    let mantissa = match mantissa.trim_end_matches('·') {
+        "" => 1.0,
+        "-" => -1.0,
+        mantissa => mantissa.parse().ok()?,
+    };
+    Some(mantissa * 10f64.powi(power.parse().ok()?))
+}
+
+/// The places in a path of `M` and `L` alone.
+fn numbers(d: &str) -> impl Iterator<Item = [f64; 2]> {
+    d.split(['M', 'L'])
+        .filter(|part| !part.is_empty())
+        .filter_map(|part| {
+            let (x, y) = part.split_once(' ')?;
+            Some([x.parse().ok()?, y.parse().ok()?])
+        })
+}
+
+/// Where a mark is.
+fn centre(transform: &str) -> [f64; 2] {
+    let (_, rest) = transform.split_once("translate(").unwrap();
+    let (at, _) = rest.split_once(')').unwrap();
+    let (x, y) = at.split_once(' ').unwrap();
+    [x, y].map(|n| n.parse().unwrap())
+}
