@@ -4,8 +4,8 @@
 
 use std::io::Write;
 
-use threadgauge_results::Value;
 use threadgauge_results::outside::clean;
+use threadgauge_results::{Figure, Origin, Value};
 
 use crate::{ReportError, SampleRow, words};
 
@@ -67,6 +67,39 @@ pub fn samples_csv(samples: &[SampleRow<'_>], out: impl Write) -> Result<(), Rep
     }
     csv.flush()?;
     Ok(())
+}
+
+/// Every point of a figure as a row of CSV, with a head.
+pub(crate) fn figure_csv(figure: &Figure) -> Result<Vec<u8>, ReportError> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let [x, y] = [&figure.x, &figure.y].map(|axis| text(&axis.label));
+    csv.write_record(["series", "of", &x, &y, "95 % from", "95 % to"])?;
+    for series in &figure.series {
+        let origin = match series.origin {
+            Origin::Measured => "measured",
+            Origin::Published => "published",
+            Origin::Ideal => "theory",
+        };
+        for point in &series.points {
+            let place = point.label.clone().unwrap_or_else(|| point.x.to_string());
+            let ends = point.ci95.map(|ends| ends.map(|end| end.to_string()));
+            let [low, high] = ends.unwrap_or_default();
+            let place = if point.label.is_some() {
+                text(&place)
+            } else {
+                place
+            };
+            csv.write_record([
+                &text(&series.name),
+                origin,
+                &place,
+                &point.y.to_string(),
+                &low,
+                &high,
+            ])?;
+        }
+    }
+    csv.into_inner().map_err(|error| error.into_error().into())
 }
 
 /// A cell that stays text.

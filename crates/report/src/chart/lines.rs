@@ -67,12 +67,15 @@ pub(super) fn draw(
     }
     let places: Vec<Vec<(f64, f64)>> = front
         .iter()
-        .map(|line| line.points.iter().map(|point| at(point.x, point.y)).collect())
+        .map(|line| {
+            let marked = line.points.iter().filter(|_| line.is_marked());
+            marked.map(|point| at(point.x, point.y)).collect()
+        })
         .collect();
     for (line, sizes) in front.iter().zip(sizes(&places)) {
         svg.raw(&format!("<g class=\"{}\">", line.look.class()));
         path(&mut svg, line, "l", at);
-        for (point, size) in line.points.iter().zip(sizes) {
+        for (i, point) in line.points.iter().enumerate() {
             let (px, py) = at(point.x, point.y);
             let text = units::tick(point.x);
             svg.raw(&format!(
@@ -93,8 +96,8 @@ pub(super) fn draw(
                     b = n(bottom)
                 ));
             }
-            if line.is_marked() {
-                line.look.marker(&mut svg, (px, py), size);
+            if let Some(size) = sizes.get(i) {
+                line.look.marker(&mut svg, (px, py), *size);
             }
             svg.raw("</g>");
         }
@@ -109,7 +112,7 @@ fn sizes(places: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
     /// Markers nearer to each other than this lie on each other.
     const NEAR: f64 = 6.0;
     /// How much larger the next around them is.
-    const STEP: f64 = 0.9;
+    const STEP: f64 = 0.6;
     let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < NEAR && (a.1 - b.1).abs() < NEAR;
     let size = |line: usize, place: (f64, f64)| {
         let later = places[line + 1..].iter();
@@ -158,8 +161,8 @@ mod tests {
             vec![(200.0, 56.0)],
         ];
         let expected = [
-            vec![2.8, 1.0],
-            vec![1.9],
+            vec![2.2, 1.0],
+            vec![1.6],
             vec![1.0, 1.0],
             vec![1.0, 1.0],
             vec![1.0],

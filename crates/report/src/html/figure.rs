@@ -6,6 +6,7 @@ use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
 
 use super::cases::{self, Head};
 use super::text::{clean, section_id, slug};
+use crate::csv_file::figure_csv;
 use crate::{chart, words};
 
 /// The figure of an experiment, or why there is nothing to see.
@@ -57,10 +58,37 @@ fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
                 }
             }
             @if f.series.iter().any(|s| !s.points.is_empty()) {
+                (links(f, id))
                 details.data { summary { "The figures of this chart" } (data(f, id)) }
             }
         }
     }
+}
+
+/// A link to the chart itself, and its figures as a file that the page has in it: both work from disk and without a
+/// script.
+fn links(f: &Figure, id: &str) -> Markup {
+    let title = clean(&f.title);
+    markup! {
+        p.small.screen-only {
+            a href=(format!("#{id}")) aria-label=(format!("Link to this chart: {title}")) { "Link to this chart" }
+            @if let Ok(csv) = figure_csv(f) {
+                " · "
+                a download=(format!("{id}.csv")) href=(data_uri("text/csv", &csv)) aria-label=(format!("Data as CSV: {title}")) {
+                    "Data as CSV"
+                }
+            }
+        }
+    }
+}
+
+/// Bytes as a link that holds them.
+fn data_uri(kind: &str, bytes: &[u8]) -> String {
+    let encoded = bytes.iter().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    format!("data:{kind};charset=utf-8,{}", encoded.collect::<String>())
 }
 
 fn legend(f: &Figure, panel: &chart::Panel) -> Markup {
@@ -134,5 +162,56 @@ fn cell(point: Option<&Point>) -> Markup {
     match point {
         Some(p) => cases::figure_cells(&Print::of("count", p.y), p.y, p.ci95),
         None => cases::no_figure(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Axis, Series};
+
+    use super::*;
+
+    #[test]
+    fn a_chart_links_to_itself_and_to_its_figures_as_a_file() {
+        let axis = |label: &str| Axis {
+            label: label.to_owned(),
+            scale: Scale::Linear,
+        };
+        let point = |x: f64, ci95| Point {
+            x,
+            label: None,
+            y: 2.5,
+            ci95,
+        };
+        let figure = Figure {
+            id: "f".to_owned(),
+            title: "Title".to_owned(),
+            note: String::new(),
+            x: axis("threads"),
+            y: axis("time, ms"),
+            series: vec![Series {
+                name: "=1+1".to_owned(),
+                origin: Origin::Measured,
+                points: vec![point(1.0, Some([2.0, 3.0])), point(2.0, None)],
+            }],
+        };
+        let csv = String::from_utf8(figure_csv(&figure).unwrap()).unwrap();
+        let rows = "'=1+1,measured,1,2.5,2,3\n'=1+1,measured,2,2.5,,\n";
+        assert_eq!(
+            csv,
+            format!("series,of,threads,\"time, ms\",95 % from,95 % to\n{rows}")
+        );
+        let page = of_run(&figure, "e-x-f-f").into_string();
+        for part in [
+            "<figure id=\"e-x-f-f\"",
+            "href=\"#e-x-f-f\"",
+            "download=\"e-x-f-f.csv\"",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(
+            page.contains("%3D1%2B1%2Cmeasured%2C1%2C2.5%2C2%2C3%0A"),
+            "{page}"
+        );
     }
 }
