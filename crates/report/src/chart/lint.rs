@@ -13,7 +13,7 @@ use threadgauge_results::{Figure, Origin, Point, Results, Scale};
 
 use super::axis::NARROW;
 use super::quantity::Bounds;
-use super::{Drawing, arranged, draw};
+use super::{Drawing, Panel, arranged, draw, meaning};
 use crate::by_kind::ByKind;
 
 /// How far off a mark may be: places are rounded, and those of ticks too.
@@ -101,6 +101,7 @@ fn faults(figure: &Figure) -> Faults {
             faults.extend(found.map(|(rule, what)| (rule, format!("{size}: {what}"))));
         }
         same(&arranged, &panel.shown, &drawing, &mut faults);
+        colours(&arranged, panel, &mut faults);
     }
     faults
 }
@@ -156,6 +157,25 @@ fn says_its_unit(label: &str, scale: Scale) -> bool {
     let unit = label.rsplit_once(", ").map_or("", |(_, unit)| unit);
     let counts = label.split([' ', ':', ',']).any(|word| COUNTS.contains(&word));
     scale == Scale::Category || UNITS.contains(&unit) || counts || label.contains(" / ")
+}
+
+/// A meaning of the whole report has its colour, and nothing else in the chart has it.
+fn colours(figure: &Figure, panel: &Panel, faults: &mut Faults) {
+    let of = |i: usize| meaning::of(&figure.series[i].name).map(|meaning| format!(" s{}\"", meaning + 1));
+    let taken: Vec<String> = (0..figure.series.len()).filter_map(of).collect();
+    for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
+        let is_right = match of(*i) {
+            _ if figure.series[*i].origin == Origin::Ideal => swatch.contains(" s0\""),
+            Some(colour) => swatch.contains(&colour),
+            None => !taken.iter().any(|colour| swatch.contains(colour)),
+        };
+        if !is_right {
+            faults.push((
+                "colour",
+                format!("{:?} has that of another meaning", figure.series[*i].name),
+            ));
+        }
+    }
 }
 
 /// Series that are nowhere a pixel apart and of which that is not said.

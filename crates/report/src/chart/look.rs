@@ -2,10 +2,8 @@
 
 use threadgauge_results::{Figure, Origin, Point, Scale, Series};
 
+use super::meaning::looks;
 use super::svg::{Svg, n};
-
-/// The colours the page defines, `--s1` to `--s8`.
-const COLOURS: usize = 8;
 
 /// A line has so many points; fewer are dots, since nothing is known between two.
 pub(super) const FEWEST: usize = 3;
@@ -37,9 +35,10 @@ impl Look {
     /// The look of the series at `index`.
     pub fn of(figure: &Figure, index: usize) -> Self {
         let origin = figure.series[index].origin;
+        let (colour, shape) = looks(&figure.series)[index];
         Self {
-            colour: index % COLOURS + 1,
-            shape: index % 8,
+            colour: colour + 1,
+            shape,
             origin,
         }
     }
@@ -49,6 +48,7 @@ impl Look {
         if self.origin == Origin::Ideal {
             "s0".to_owned()
         } else {
+            // `--s1` to `--s8` of the page.
             format!("s{}", self.colour)
         }
     }
