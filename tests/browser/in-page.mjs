@@ -189,7 +189,8 @@ export function firstScreen() {
   const seen = (selector) => [...document.querySelectorAll(selector)].filter(within).map(words);
   return {
     costs: seen("#costs tbody tr:not([aria-hidden])"),
-    claims: seen("#findings .held > li"),
+    claims: seen(".cards > .card"),
+    asked: seen(".short dt"),
     text: seen("p").join(" "),
   };
 }

@@ -46,7 +46,7 @@ before(async () => {
 after(() => browser?.close());
 
 /** Opens the page, hands it to `look`, and holds it to: no error, no request but its own. */
-async function open({ file = PAGE, ...options }, look) {
+async function open({ file = PAGE, query = "", ...options }, look) {
   const context = await browser.newContext({ viewport: DESK, ...options });
   try {
     context.setDefaultTimeout(PATIENCE);
@@ -59,11 +59,11 @@ async function open({ file = PAGE, ...options }, look) {
     const own = pathToFileURL(file).href;
     await context.route("**/*", (route) => {
       const url = route.request().url();
-      if (url.split("#")[0] === own) return route.continue();
+      if (url.split(/[?#]/)[0] === own) return route.continue();
       faults.push(`request: ${url}`);
       return route.abort();
     });
-    await page.goto(own, { waitUntil: "load" });
+    await page.goto(own + query, { waitUntil: "load" });
     await look(page);
     assert.deepEqual(faults, []);
   } finally {
@@ -105,10 +105,10 @@ describe("at every width and in both colour schemes", () => {
 
 describe("the first screen of a quick run", () => {
   const SCREENS = {
-    desk: { viewport: { width: 1400, height: 1000 }, costs: 8, claims: 5 },
-    phone: { viewport: { width: 390, height: 844 }, costs: 5, claims: 1 },
+    desk: { viewport: { width: 1400, height: 1000 }, costs: 10, claims: 5, asked: 4 },
+    phone: { viewport: { width: 390, height: 844 }, costs: 10, claims: 5, asked: 0 },
   };
-  for (const [name, { viewport, costs, claims }] of Object.entries(SCREENS)) {
+  for (const [name, { viewport, costs, claims, asked }] of Object.entries(SCREENS)) {
     for (const colorScheme of ["light", "dark"]) {
       test(`${name}, ${colorScheme}: what things cost, decided claims, and whether to believe it`, async () => {
         await open({ file: QUICK, viewport, colorScheme }, async (page) => {
@@ -120,8 +120,9 @@ describe("the first screen of a quick run", () => {
           const seen = await page.evaluate(inPage.firstScreen);
           assert.ok(seen.costs.length >= costs, `${seen.costs.length} costs: ${seen.costs.join("; ")}`);
           assert.ok(seen.costs.every((cost) => /\d/.test(cost)), "each cost has its figure");
-          assert.ok(seen.claims.length >= claims, `${seen.claims.length} decided claims: ${seen.claims.join("; ")}`);
-          assert.ok(seen.claims.every((claim) => /here .*\d.*the rule: /.test(claim)), "each has our figure and the rule");
+          assert.ok(seen.claims.length >= claims, `${seen.claims.length} sayings: ${seen.claims.join("; ")}`);
+          assert.ok(seen.claims.every((claim) => /hold.*\d.*needs .*\d/.test(claim)), "each has its verdict, our figure and the rule");
+          assert.ok(seen.asked.length >= asked, `${seen.asked.length} questions are answered: ${seen.asked.join("; ")}`);
           assert.match(seen.text, /Can this run be trusted\? (Yes|In part|No)/);
           assert.deepEqual(await page.evaluate(inPage.overflow), []);
           assert.deepEqual(await page.evaluate(inPage.cutText), []);
@@ -135,17 +136,43 @@ describe("the first screen of a quick run", () => {
   test("the page as it opens is short, each section at most three screens", async () => {
     await open({ file: QUICK, viewport: SCREENS.desk.viewport }, async (page) => {
       const { page: whole, sections } = await page.evaluate(inPage.heights);
-      assert.ok(whole <= 15_000, `the page is ${whole} px tall`);
+      assert.ok(whole <= 12_000, `the page is ${whole} px tall`);
       assert.ok(sections.length >= 8, "every experiment has its section");
       for (const { id, height } of sections) assert.ok(height <= 3_000, `${id} is ${height} px tall`);
     });
   });
 
-  test("print shows what is folded", async () => {
+  const A4 = { format: "A4" };
+  const pages = (pdf) => pdf.toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g)?.length ?? 0;
+
+  test("two pages are printed: the first screen, and one table of answers", async () => {
     await open({ file: QUICK, viewport: { width: 718, height: 1000 } }, async (page) => {
+      assert.equal(pages(await page.pdf(A4)), 2);
+      await page.emulateMedia({ media: "print" });
+      for (const part of [".cards", "#costs", "#short", "#answers"]) assert.ok(await page.locator(part).isVisible(), part);
+      assert.ok(!(await page.locator("#findings").isVisible()), "nothing else");
+    });
+  });
+
+  test("with ?print=all what is folded is printed, too", async () => {
+    await open({ file: QUICK, query: "?print=all", viewport: { width: 718, height: 1000 } }, async (page) => {
       assert.notDeepEqual(await page.evaluate(inPage.foldedText), [], "the page folds something away");
       await page.emulateMedia({ media: "print" });
       assert.deepEqual(await page.evaluate(inPage.foldedText), []);
+      assert.ok(pages(await page.pdf(A4)) > 5);
+    });
+  });
+
+  test("a count opens the list that it counts, and a saying its line", async () => {
+    await open({ file: QUICK }, async (page) => {
+      for (const links of [".counts a", ".card .saying a"]) {
+        const hrefs = await page.locator(links).evaluateAll((all) => all.map((link) => link.getAttribute("href")));
+        assert.ok(hrefs.length > 3, `${links}: ${hrefs.join(" ")}`);
+        for (const href of hrefs) {
+          await page.locator(`${links}[href="${href}"]`).click();
+          await page.waitForFunction((id) => document.getElementById(id)?.closest("details")?.open, href.slice(1));
+        }
+      }
     });
   });
 

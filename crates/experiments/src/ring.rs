@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Figure, Table, units};
+use threadgauge_results::{Figure, TWO_SYSTEM_CALLS, Table, units};
 
 use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
 use crate::channels::{Placement, RING, Unit};
@@ -586,6 +586,12 @@ fn costs(view: &View<'_>) -> Vec<Cost> {
         switch(COROUTINES),
         across(Unit::Thread),
         across(Unit::Process),
+        view.cost(
+            (TWO_SYSTEM_CALLS, "thread"),
+            "by pipe, to itself",
+            &THREADS.alone().time(),
+            "ns",
+        ),
     ];
     costs.into_iter().flatten().collect()
 }

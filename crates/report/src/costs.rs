@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use threadgauge_results::published::marks;
 use threadgauge_results::units::{self, Scale as Print};
-use threadgauge_results::{Cost, Results, Scale};
+use threadgauge_results::{Cost, Results, Scale, TWO_SYSTEM_CALLS};
 
 use crate::chart::{Axis, Bounds};
 
@@ -31,6 +32,91 @@ pub(crate) struct Row<'a> {
     pub figure: String,
     /// Where the low end, the figure and the high end stand, 0 to 1; none on no scale.
     pub places: Option<[f64; 3]>,
+}
+
+/// The latency ladder: times of this machine on one logarithmic scale, among times that people know by heart.
+pub(crate) struct Ladder<'a> {
+    /// The shortest first.
+    pub rungs: Vec<Rung<'a>>,
+    /// Where the scale has a mark, 0 to 1, and what is written there.
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// A line of the ladder.
+pub(crate) struct Rung<'a> {
+    /// What takes so long.
+    pub name: &'a str,
+    /// How long.
+    pub figure: String,
+    /// Its interval, in the same unit, where it was measured here; else empty.
+    pub interval: String,
+    /// Where the low end, the figure and the high end stand, 0 to 1.
+    pub places: [f64; 3],
+    /// Whether it was measured here; where it was not, `published` says of what machine it is.
+    pub is_measured: bool,
+    /// What was published, of what machine and when.
+    pub published: Option<&'a str>,
+    /// Where that stands, 0 to 1.
+    pub published_place: Option<f64>,
+}
+
+/// The ladder of a run; none where it measured no time that belongs there.
+pub(crate) fn ladder(results: &Results) -> Option<Ladder<'_>> {
+    let mut names = BTreeSet::new();
+    let familiar = |cost: &&Cost| cost.what == TWO_SYSTEM_CALLS;
+    let mut measured: Vec<(&Cost, &str)> = all(results)
+        .filter(|cost| dimension(&cost.unit) == "time" && (cost.name.is_some() || familiar(cost)))
+        .map(|cost| (cost, cost.name.as_deref().unwrap_or(&cost.what)))
+        .filter(|(_, name)| names.insert(*name))
+        .take(MOST)
+        .collect();
+    if measured.is_empty() {
+        return None;
+    }
+    measured.sort_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
+    let of_marks = marks().iter().map(|mark| mark.value_ns);
+    let of_costs = measured
+        .iter()
+        .flat_map(|(cost, _)| ends(cost).into_iter().chain(cost.published_value));
+    let axis = Axis::of(Scale::Log, of_costs.chain(of_marks), Bounds::of("ns"));
+    fn scale(cost: &Cost) -> Print<'_> {
+        Print::of(&cost.unit, cost.value)
+    }
+    let here = measured.iter().map(|&(cost, name)| {
+        let rung = Rung {
+            name,
+            figure: scale(cost).quantity_beside(cost.value, cost.ci95),
+            interval: (cost.ci95).map_or_else(String::new, |ends| scale(cost).interval(cost.value, ends)),
+            places: ends(cost).map(|value| axis.place(value)),
+            is_measured: true,
+            published: cost.published.as_deref(),
+            published_place: cost.published_value.map(|value| axis.place(value)),
+        };
+        (cost.value, rung)
+    });
+    let familiar = marks().iter().map(|mark| {
+        let place = axis.place(mark.value_ns);
+        let rung = Rung {
+            name: &mark.name,
+            figure: Print::bounds("ns", &[mark.value_ns]),
+            interval: String::new(),
+            places: [place; 3],
+            is_measured: false,
+            published: Some(&mark.who),
+            published_place: Some(place),
+        };
+        (mark.value_ns, rung)
+    });
+    let mut rungs: Vec<(f64, Rung<'_>)> = here.chain(familiar).collect();
+    rungs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let labels = axis
+        .ticks
+        .iter()
+        .map(|tick| (axis.place(*tick), Print::bounds("ns", &[*tick])));
+    Some(Ladder {
+        rungs: rungs.into_iter().map(|(_, rung)| rung).collect(),
+        ticks: thinned(labels.collect()),
+    })
 }
 
 /// Every cost of a run, in the order of the experiments.

@@ -1,15 +1,18 @@
 //! The page: one file that works from disk, in any light, on a phone and on paper, without a script.
 //!
 //! Owns the order of the page and its head. The parts are beside it: [`first`] (the first screen), [`findings`],
-//! [`units`], [`experiment`], [`cases`] and [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand);
-//! [`room`] says what is open as the page opens. The script opens raw samples and unfolds the page for printing;
-//! everything else is there without it. No network, no fonts, no frame.
+//! [`costs`], [`paper`] (what is printed beside the first screen), [`units`], [`experiment`], [`cases`] and
+//! [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand); [`room`] says what is open as the page opens.
+//! The script opens raw samples, what a link leads to, and for `?print=all` the whole page; everything else is there
+//! without it. No network, no fonts, no frame.
 
 mod cases;
+mod costs;
 mod experiment;
 mod figure;
 mod findings;
 mod first;
+mod paper;
 mod raw;
 mod room;
 mod table;
@@ -59,8 +62,11 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                     (header(results))
                     (warnings(results))
                     @match lead {
-                        Lead::CostsAndClaims => { (first::screen(results)) (machine(results)) (units::section(results)) (table::of_run(results)) (experiments) }
-                        Lead::Answers => { (experiments) (table::of_run(results)) (findings::facts(results)) (machine(results)) }
+                        Lead::CostsAndClaims => {
+                            (first::screen(results)) (paper::answers(results)) (findings::section(results)) (costs::section(results))
+                            (units::section(results)) (table::of_run(results)) (experiments) (machine(results))
+                        }
+                        Lead::Answers => { (paper::answers(results)) (experiments) (table::of_run(results)) (findings::facts(results)) (machine(results)) }
                     }
                     (footer(results))
                 }
@@ -79,8 +85,9 @@ fn contents(results: &Results) -> Markup {
             p.brand { "threadgauge" }
             ul {
                 @if lists {
-                    li { a href="#costs" { "What things cost" } }
+                    li { a href="#short" { "In short" } }
                     li { a href="#findings" { "What held" } }
+                    @if named_costs(results) { li { a href="#all-costs" { "What things cost" } } }
                 }
                 @if units { li { a href="#units" { "Threads and processes" } } }
                 @for t in &results.tables { li { a href=(format!("#{}", table::run_id(t))) { (clean(&t.title)) } } }
@@ -92,18 +99,25 @@ fn contents(results: &Results) -> Markup {
     }
 }
 
+/// Whether there is a list of costs.
+fn named_costs(results: &Results) -> bool {
+    !crate::costs::listed(results).is_empty()
+}
+
 fn header(results: &Results) -> Markup {
     let run = &results.run;
     markup! {
         header {
             h1 { (clean(lead::headline(results))) }
+            div.run {
             p.lede {
-                (clean(&headline(&results.machine))) ". "
-                @if let Some(profile) = lead::profile(results) { "Profile " b { (clean(profile)) } ", " }
+                (clean(&headline(&results.machine))) "; "
+                @if let Some(profile) = lead::profile(results) { "profile " b { (clean(profile)) } ", " }
                 (day(&run.started)) ", "
                 (run.rounds) " " (words::plural(run.rounds as usize, "round", "rounds")) "."
             }
             (first::trusted(results))
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #[path = "report/drawn.rs"]
 mod drawn;
+#[path = "report/first.rs"]
+mod first;
 mod fixture;
 #[path = "report/hostile.rs"]
 mod hostile;
@@ -404,10 +406,10 @@ fn warnings_come_first_then_costs_and_findings_and_then_experiments() {
     let place = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap();
     assert!(place("warnings") < place("costs"));
     assert!(place("costs") < place("findings"));
-    assert!(place("findings") < place("machine"));
-    assert!(place("machine") < place("units"));
+    assert!(place("findings") < place("units"));
     assert!(place("units") < place("e-create"));
     assert!(place("e-create") < place("e-oversubscription"));
+    assert!(place("e-oversubscription") < place("machine"));
 }
 
 /// The section of threads and processes.
@@ -698,7 +700,7 @@ fn of_many_experiments_the_later_ones_are_a_line_each() {
     let mut results = results();
     let lines = |results: &Results| html(results, &[]).matches("<details class=\"line\"").count();
     let few = lines(&results);
-    assert!(few < 3, "the first is open");
+    assert!(few < 4, "beside the machine and the costs, the first is open");
     let again = results.experiments[1].clone();
     results.experiments.extend((0..20).map(|i| {
         let mut copy = again.clone();

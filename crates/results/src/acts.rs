@@ -1,5 +1,9 @@
 //! What is done with a unit: the parts of the table *Threads and processes on this machine*.
 
+/// What a cost is called that people compare others with: a write to a pipe and a read of it, without a switch. No unit
+/// does it, so it belongs to no [`Act`].
+pub const TWO_SYSTEM_CALLS: &str = "two system calls: write, read";
+
 /// Something that is done with a unit, and costs. A [`Cost`](crate::Cost) says in its first words which.
 ///
 /// ```

@@ -23,7 +23,7 @@ mod trust;
 pub mod units;
 mod verdict;
 
-pub use acts::Act;
+pub use acts::{Act, TWO_SYSTEM_CALLS};
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
 pub use compare::{ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control};
 pub use disturbed::Disturbed;

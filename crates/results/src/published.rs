@@ -126,6 +126,17 @@ impl Aspect {
     }
 }
 
+/// A time that people know by heart, for the scale of what things cost.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Mark {
+    /// What takes so long.
+    pub name: String,
+    /// How long, ns.
+    pub value_ns: f64,
+    /// Who published it, and when.
+    pub who: String,
+}
+
 /// What to know before quoting [`aspects`].
 pub const ABOUT_ASPECTS: &str = "The source marks its table as one to verify. It states a score of 3.5 for threads and 2.5 \
     for processes; its rows add up to the reverse.";
@@ -259,6 +270,11 @@ macro_rules! shipped {
     };
 }
 
+shipped! {
+    /// Times that people know by heart, from Jeff Dean's talk *Designs, lessons and advice from building large
+    /// distributed systems* (LADIS 2009): figures of his machines, not of this one.
+    pub marks: Mark = "marks.csv"
+}
 shipped! {
     /// Source 001's two tables.
     pub context_switches: ContextSwitch = "rsdn_context_switch.csv"

@@ -74,7 +74,8 @@ impl<'a> Scale<'a> {
             "thousand" => pick(&THOUSANDS, 1.0, 0.9995),
             "thousand messages/s" => pick(&MESSAGES, 1.0, 0.9995),
             "ratio" | "" => plain("", Kind::Ratio),
-            "share" => Self {
+            // Parts of a whole, and what something is more than a whole: people say both in per cent.
+            "share" | "gain" | "overhead" | "slowdown" | "difference" => Self {
                 per: 0.01,
                 name: "%",
                 kind: Kind::Quantity,
@@ -96,8 +97,8 @@ impl<'a> Scale<'a> {
         self.named(self.number(value))
     }
 
-    /// Bounds that somebody set, joined by "to", with no more digits than they need: `0 to 180 µs`, `−0.05 to 0.12`.
-    /// The name of a plain number, such as `overhead`, is left out.
+    /// Bounds that somebody set, joined by "to", with no more digits than they need: `0 to 180 µs`, `−5 to 12 %`.
+    /// The name of a plain number, such as `computations`, is left out.
     pub fn bounds(unit: &str, bounds: &[f64]) -> String {
         let scale = Scale::of_column(unit, bounds.iter().copied());
         let numbers: Vec<String> = bounds.iter().map(|bound| trimmed(bound / scale.per)).collect();
@@ -112,6 +113,11 @@ impl<'a> Scale<'a> {
     /// The number that stands beside its interval: no finer than the interval makes sense of.
     pub fn number_beside(&self, median: f64, ci95: Option<[f64; 2]>) -> String {
         fixed(median / self.per, self.shared_decimals(median, ci95))
+    }
+
+    /// The number that stands beside its interval, with its unit.
+    pub fn quantity_beside(&self, median: f64, ci95: Option<[f64; 2]>) -> String {
+        self.named(self.number_beside(median, ci95))
     }
 
     /// The interval alone, to the decimals of its median: `[12.1, 12.8]`.

@@ -1,23 +1,25 @@
-//! The first screen: what things cost here, what held and what did not, and whether to believe it.
+//! The first screen: sayings tested here, what things cost on one scale, what people ask first, and how many sayings
+//! held. A run that decided fewer sayings than there is room for says its answers in their place.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{Claim, Finding, Results, Trust, Trusted, Verdict, rule};
+use threadgauge_results::{Results, Trust, Trusted};
 
 use super::findings;
-use super::text::{clean, finding_id};
-use crate::costs::{self, Group, Row};
-use crate::words;
+use super::text::{clean, finding_id, section_id};
+use crate::costs::{self, Ladder, Rung};
+use crate::questions::{self, Answered};
+use crate::sayings::{self, Saying};
+use crate::{short_answer, words};
 
-/// Both lists, side by side where there is room.
+/// All of it.
 pub(super) fn screen(results: &Results) -> Markup {
+    let ladder = costs::ladder(results);
     markup! {
         div.first {
-            (what_things_cost(results))
-            section #findings aria-labelledby="findings-h" {
-                h2 #findings-h { "What held and what did not" }
-                (what_held(results))
-                (findings::undecided(results))
-                (findings::facts(results))
+            (cards(results))
+            div.pair.alone[ladder.is_none()] {
+                @if let Some(ladder) = &ladder { (latencies(ladder)) }
+                (in_short(results))
             }
         }
     }
@@ -33,56 +35,103 @@ pub(super) fn trusted(results: &Results) -> Markup {
     }
 }
 
-fn what_things_cost(results: &Results) -> Markup {
-    let groups = costs::listed(results);
+/// The sayings and, where there are fewer than there is room for, what the run's experiments answer.
+fn cards(results: &Results) -> Markup {
+    let sayings = sayings::tested(results);
+    let answered = results.experiments.iter().filter(|e| !e.answer.is_empty());
+    let answers: Vec<_> = answered.take(sayings::MOST - sayings.len()).collect();
+    let title = match (sayings.len(), answers.len()) {
+        (0, _) => "What this run answers".to_owned(),
+        (n, 0) => format!("{} sayings, tested here", NUMBERS[n]),
+        (1, _) => "One saying, tested here, and what this run answers".to_owned(),
+        (n, _) => format!("{} sayings, tested here, and what this run answers", NUMBERS[n]),
+    };
+    markup! {
+        @if sayings.len() + answers.len() > 0 {
+            section #sayings aria-labelledby="sayings-h" {
+                h2 #sayings-h { (title) }
+                ul.cards.few[sayings.len() + answers.len() < 4] {
+                    @for saying in &sayings { (card(saying)) }
+                    @for e in &answers {
+                        li.card.told {
+                            p.saying { (clean(&e.question)) }
+                            p.said { (clean(&short_answer(e))) }
+                            p.by { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+const NUMBERS: [&str; 6] = ["No", "One", "Two", "Three", "Four", "Five"];
+
+/// A saying: its words, who said it and when, the figure that decides it, and the verdict.
+fn card(of: &Saying<'_>) -> Markup {
+    let Saying {
+        claim,
+        verdict,
+        finding,
+    } = of;
+    markup! {
+        li class=(format!("card {}", verdict.key())) {
+            p.verdict { span.sign aria-hidden="true" { (words::sign(*verdict)) } " " (words::word(*verdict)) }
+            p.saying { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } }
+            p.by { (clean(&sayings::who(claim))) }
+            @if let Some(told) = sayings::told(claim, finding) {
+                p.figure { b { (told.figure) } " " span.between { (told.interval) } }
+                p.of { span { (clean(&told.of)) (words::noise(finding)) } " " span.asks { "needs " (told.rule) } }
+            }
+        }
+    }
+}
+
+/// What things cost, on one scale.
+fn latencies(ladder: &Ladder<'_>) -> Markup {
     markup! {
         section #costs aria-labelledby="costs-h" {
             h2 #costs-h { "What things cost here" }
-            @if groups.is_empty() {
-                p.nodata { "This run measured nothing that belongs here; `threadgauge run` without arguments does." }
-            } @else {
-                table.costs {
-                    caption.unseen { "What things cost on this machine: medians with their intervals" }
-                    colgroup { col style="width:35%"; col style="width:39%"; col style="width:26%"; }
-                    thead.unseen { tr { th scope="col" { "what" } th scope="col" { "figure" } td {} } }
-                    @for group in &groups { (scale(group)) }
+            p.key aria-hidden="true" { i.mark {} " measured here, " i.ring {} " published, of other machines" }
+            table.costs.ladder {
+                caption.unseen { "What things take on this machine, with their intervals, among published times" }
+                colgroup { col style="width:49%"; col style="width:25%"; col style="width:26%"; }
+                thead.unseen { tr { th scope="col" { "what" } td {} th scope="col" { "time" } } }
+                tbody {
+                    @for rung in &ladder.rungs { (time(rung)) }
+                    tr.ticks aria-hidden="true" {
+                        td {}
+                        td { div.lane { @for (at, label) in &ladder.ticks { span style=(left(*at)) { (label) } } } }
+                        td {}
+                    }
                 }
             }
         }
     }
 }
 
-/// Costs on one scale, and the scale below them.
-fn scale(group: &Group<'_>) -> Markup {
+fn time(rung: &Rung<'_>) -> Markup {
+    let [low, at, high] = rung.places;
     markup! {
-        tbody {
-            @for row in &group.rows { (cost(row)) }
-            @if !group.ticks.is_empty() {
-                tr.ticks aria-hidden="true" {
-                    td {} td {}
-                    td { div.lane { @for (at, label) in &group.ticks { span style=(left(*at)) { (label) } } } }
-                }
-            }
-        }
-    }
-}
-
-fn cost(row: &Row<'_>) -> Markup {
-    markup! {
-        tr {
+        tr.elsewhere[!rung.is_measured] {
             th scope="row" {
-                (clean(row.name))
-                @if let Some(published) = &row.cost.published { span.published { "published: " (clean(published)) } }
+                (clean(rung.name))
+                @match (rung.is_measured, rung.published) {
+                    (true, Some(published)) => span.published { "published: " (clean(published)) },
+                    (false, Some(who)) => span.who { " (" (clean(who)) ")" },
+                    (_, None) => {}
+                }
             }
-            td.n { (row.figure) }
             td aria-hidden="true" {
-                @if let Some([low, at, high]) = row.places {
-                    div.lane {
+                div.lane {
+                    @if let Some(at) = rung.published_place { i.ring style=(left(at)) {} }
+                    @if rung.is_measured {
                         i.range style=(format!("{};width:{:.2}%", left(low), (high - low) * 100.0)) {}
                         i.mark style=(left(at)) {}
                     }
                 }
             }
+            td.n { (rung.figure) @if !rung.interval.is_empty() { " " span.between { (rung.interval) } } }
         }
     }
 }
@@ -91,35 +140,34 @@ fn left(place: f64) -> String {
     format!("left:{:.2}%", place * 100.0)
 }
 
-fn what_held(results: &Results) -> Markup {
-    let decided = words::decided(results);
+/// What people ask first, and how many sayings held, with links to them.
+fn in_short(results: &Results) -> Markup {
+    let asked = questions::asked(results);
+    let (told, not): (Vec<&Answered>, Vec<&Answered>) = asked.iter().partition(|of| of.answer.is_some());
+    let mut missing: Vec<&str> = not.iter().filter_map(|of| of.experiment).collect();
+    missing.dedup();
+    let counts = findings::counts(results);
     markup! {
-        @if decided.is_empty() {
-            p { "No claim is decided by this run." }
-        } @else {
-            ul.held { @for (claim, verdict, finding) in decided { (held(claim, verdict, finding)) } }
-        }
-    }
-}
-
-/// A claim in a line, which opens to all that is known of it.
-fn held(claim: &Claim, verdict: Verdict, finding: &Finding) -> Markup {
-    markup! {
-        li id=(finding_id(&claim.id)) class=(verdict.key()) {
-            details {
-                summary {
-                    span.sign aria-hidden="true" { (words::sign(verdict)) }
-                    span.what {
-                        span.unseen { (words::word(verdict)) ": " }
-                        (clean(&claim.claim))
-                    }
-                    span.ours {
-                        "here " b { (words::measured(finding).unwrap_or_default()) }
-                        (words::noise(finding)) ", the rule: " (rule(claim))
-                        @if let Some(why) = words::why(claim, finding) { "; but " (clean(why)) }
+        section #short aria-labelledby="short-h" {
+            h2 #short-h { "In short" }
+            dl.short {
+                @for Answered { question, answer, .. } in told {
+                    div { dt { (question) } " " dd { (clean(answer.as_deref().unwrap_or_default())) } }
+                }
+                @if !not.is_empty() {
+                    div {
+                        dt { "Not measured in this run:" } " "
+                        dd {
+                            @for of in &not { (of.question) " " }
+                            @if !missing.is_empty() { code { "threadgauge run " (missing.join(" ")) } " measures that." }
+                        }
                     }
                 }
-                (findings::body(finding))
+            }
+            @if !counts.is_empty() {
+                p.counts {
+                    @for (kind, n) in counts { a href=(format!("#{}", kind.id())) { b { (n) } " " (kind.says(n)) } " " }
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
-// Two conveniences; the page is whole without them. Raw samples become a table when their case is
-// opened, and folded parts unfold for printing (raw samples excepted).
+// Three conveniences; the page is whole without them. Raw samples become a table when their case is opened; what a link
+// leads to is opened with all that it is folded into; and with `?print=all` behind the address everything is printed,
+// raw samples excepted.
 (() => {
   const cell = (row, tag, text, scope) => {
     const c = document.createElement(tag);
@@ -33,10 +34,26 @@
     const d = event.target;
     if (d.open && d.dataset.case !== undefined && !d.querySelector('table')) fill(d);
   }, true);
-  let opened = [];
-  addEventListener('beforeprint', () => {
-    opened = [...document.querySelectorAll('details:not([open]):not(.raw):not(.raw *)')];
-    for (const d of opened) d.open = true;
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === 'DETAILS') at.open = true;
+    for (const child of target.children) if (child.tagName === 'DETAILS') child.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener('hashchange', reveal);
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (link && link.getAttribute('href') === location.hash) reveal();
   });
-  addEventListener('afterprint', () => { for (const d of opened) d.open = false; });
+  if (location.hash) reveal();
+  if (new URLSearchParams(location.search).get('print') === 'all') {
+    document.documentElement.classList.add('print-all');
+    let opened = [];
+    addEventListener('beforeprint', () => {
+      opened = [...document.querySelectorAll('details:not([open]):not(.raw):not(.raw *)')];
+      for (const d of opened) d.open = true;
+    });
+    addEventListener('afterprint', () => { for (const d of opened) d.open = false; });
+  }
 })();

@@ -218,10 +218,11 @@ fn a_claim_or_a_cost_is_what_a_run_begins_with_and_facts_alone_are_not() {
             &page,
             [
                 "<h1>What running things at once costs here</h1>",
-                "id=\"costs\"",
+                "id=\"sayings\"",
+                "id=\"short\"",
                 "id=\"findings\"",
-                "id=\"machine\"",
                 "id=\"e-load\"",
+                "id=\"machine\"",
             ],
         );
         assert!(order.is_sorted(), "{order:?}");

@@ -1,0 +1,122 @@
+//! What people ask first, answered in words from a run's costs and verdicts.
+//!
+//! *Can this run be trusted?* is answered by [`Trust`](threadgauge_results::Trust), above all. The others are here. The
+//! figures are those of the costs, so that no answer differs from the list of costs.
+
+use threadgauge_results::units::with_unit;
+use threadgauge_results::{Act, Cost, Results, Verdict};
+
+use crate::{costs, words};
+
+/// A question with its answer.
+pub(crate) struct Answered {
+    /// As people ask it.
+    pub question: &'static str,
+    /// In words; none where the run did not measure it.
+    pub answer: Option<String>,
+    /// The experiment that measures it; none where any may.
+    pub experiment: Option<&'static str>,
+}
+
+/// From so many threads on a process is called dear.
+const DEAR: f64 = 2.0;
+/// From so much more work on a second CPU is said to help.
+const HELPS: f64 = 0.1;
+
+/// All of them, in their order.
+pub(crate) fn asked(results: &Results) -> [Answered; 4] {
+    [
+        Answered {
+            question: "Is a process dear here?",
+            answer: is_a_process_dear(results),
+            experiment: Some("create"),
+        },
+        Answered {
+            question: "Does a second CPU help?",
+            answer: does_a_second_cpu_help(results),
+            experiment: Some("oversubscription"),
+        },
+        Answered {
+            question: "How many threads before it hurts?",
+            answer: how_many_threads(results),
+            experiment: Some("oversubscription"),
+        },
+        Answered {
+            question: "Which saying is wrong here?",
+            answer: which_is_wrong(results),
+            experiment: None,
+        },
+    ]
+}
+
+/// What a process and a thread cost, for the same.
+fn pair(results: &Results, act: Act) -> Option<[&Cost; 2]> {
+    let of = |kind: &str, what: Option<&str>| {
+        costs::all(results).find(|cost| {
+            cost.act() == Some(act) && cost.kind == kind && what.is_none_or(|what| cost.what == what)
+        })
+    };
+    let process = of("process", None)?;
+    Some([process, of("thread", Some(&process.what))?])
+}
+
+fn is_a_process_dear(results: &Results) -> Option<String> {
+    let acts = [Act::Make, Act::Keep, Act::Switch];
+    let pairs: Vec<(Act, [&Cost; 2])> = acts
+        .iter()
+        .filter_map(|act| Some((*act, pair(results, *act)?)))
+        .collect();
+    let figure = |cost: &Cost| with_unit(cost.value, None, &cost.unit);
+    let parts = pairs.iter().map(|(act, [process, thread])| {
+        let [process, thread] = [process, thread].map(|cost| figure(cost));
+        match act {
+            Act::Make => format!("making and ending one takes {process}, a thread {thread}"),
+            Act::Keep => format!("an idle one keeps {process}, a thread {thread}"),
+            _ => format!("a switch to one takes {process}, to a thread {thread}"),
+        }
+    });
+    let is_dear = pairs
+        .iter()
+        .any(|(_, [process, thread])| process.value >= DEAR * thread.value);
+    let parts: Vec<String> = parts.collect();
+    let word = if is_dear { "Yes" } else { "Hardly" };
+    (!parts.is_empty()).then(|| format!("{word}: {}.", parts.join("; ")))
+}
+
+fn cost<'a>(results: &'a Results, what: &str) -> Option<&'a Cost> {
+    costs::all(results).find(|cost| cost.what == what)
+}
+
+fn does_a_second_cpu_help(results: &Results) -> Option<String> {
+    let gain = cost(results, "gain of a second CPU")?;
+    let word = if gain.value >= HELPS { "Yes" } else { "Hardly" };
+    let figure = with_unit(gain.value, gain.ci95, &gain.unit);
+    Some(format!(
+        "{word}: on average it adds {figure} to what one does ({}s: {}).",
+        gain.kind, gain.how
+    ))
+}
+
+fn how_many_threads(results: &Results) -> Option<String> {
+    let dear = cost(results, "number from which work takes 10 % longer")?;
+    Some(format!(
+        "From {} on that only compute, and never yield, work takes 10 % longer ({}).",
+        with_unit(dear.value, None, &dear.unit),
+        dear.how
+    ))
+}
+
+fn which_is_wrong(results: &Results) -> Option<String> {
+    let decided = words::decided(results);
+    let wrong = decided
+        .iter()
+        .filter(|(_, verdict, _)| *verdict == Verdict::DoesNotHold)
+        .count();
+    match (wrong, decided.len()) {
+        (_, 0) => Some("This run decides none.".to_owned()),
+        (0, all) => Some(format!("None of the {all} that this run decided.")),
+        (wrong, all) => Some(format!(
+            "{wrong} of the {all} that this run decided: those marked ✗."
+        )),
+    }
+}

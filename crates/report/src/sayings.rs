@@ -1,0 +1,151 @@
+//! The sayings a report begins with: at most five published claims that this run decided, the most surprising first;
+//! and how the figure of a saying is told.
+//!
+//! The rule, for every kind of report. A saying is shown where its figure alone decides it. What does not hold comes
+//! before what holds, then a source's core before what it says besides, the sources before this project's own targets,
+//! then by surprise: how many times the nearer end of the figure's interval is beyond (or, of what holds, within) the
+//! nearest bound of the rule. Of a source's experiment one comes before any second.
+
+use std::collections::BTreeSet;
+
+use threadgauge_results::published::named;
+use threadgauge_results::units::Scale;
+use threadgauge_results::{Claim, Finding, Results, Verdict, rule};
+
+use crate::words;
+
+/// How many are shown.
+pub(crate) const MOST: usize = 5;
+
+/// A saying, tested here.
+pub(crate) struct Saying<'a> {
+    /// In a person's words, who said it, and its rule.
+    pub claim: &'static Claim,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What was found.
+    pub finding: &'a Finding,
+}
+
+/// The figure that decides a saying, in the unit of the saying.
+pub(crate) struct Told {
+    /// The figure with its unit: `1.02 ×`, `61 %`.
+    pub figure: String,
+    /// Its interval in the same unit, in brackets; empty where there is none.
+    pub interval: String,
+    /// What it is of, or what is divided by what.
+    pub of: String,
+    /// What the rule asks for.
+    pub rule: String,
+}
+
+/// Those of a run, five at most.
+pub(crate) fn tested(results: &Results) -> Vec<Saying<'_>> {
+    let decided = words::decided(results).into_iter();
+    let mut sayings: Vec<Saying<'_>> = decided
+        .filter(|(claim, _, finding)| finding.measured.is_some() && words::why(claim, finding).is_none())
+        .map(|(claim, verdict, finding)| Saying {
+            claim,
+            verdict,
+            finding,
+        })
+        .collect();
+    sayings.sort_by(|a, b| {
+        let place = |of: &Saying<'_>| {
+            let holds = of.verdict == Verdict::Holds;
+            (holds, of.claim.tier != "core", of.claim.source == "own")
+        };
+        let further = surprise(b.claim, b.finding).total_cmp(&surprise(a.claim, a.finding));
+        place(a).cmp(&place(b)).then(further)
+    });
+    let mut seen = BTreeSet::new();
+    let (mut first, more): (Vec<_>, Vec<_>) =
+        (sayings.into_iter()).partition(|of| seen.insert((&of.claim.source, &of.claim.decided_by)));
+    first.extend(more);
+    first.truncate(MOST);
+    first
+}
+
+/// Who said it, and when.
+pub(crate) fn who(claim: &Claim) -> String {
+    named(&claim.source)
+}
+
+/// How far the figure is from the rule's nearest bound, as the logarithm of how many times. What is told in per cent is
+/// counted with the whole: 60 % more is 1.6 times.
+fn surprise(claim: &Claim, finding: &Finding) -> f64 {
+    let Some(value) = finding.measured else { return 0.0 };
+    let whole = if is_part(&claim.unit) { 1.0 } else { 0.0 };
+    let [low, high] = finding.ci95.unwrap_or([value; 2]);
+    let bounds = [claim.holds_min, claim.holds_max].into_iter().flatten();
+    let times = |end: f64, bound: f64| {
+        let [end, bound] = [end + whole, bound + whole].map(|v| v.max(1e-3));
+        (end / bound).ln().abs()
+    };
+    let nearest = bounds.map(|bound| times(low, bound).min(times(high, bound)));
+    nearest.reduce(f64::min).unwrap_or(0.0)
+}
+
+/// Whether a figure in this unit is a part of a whole, or what is more than a whole.
+fn is_part(unit: &str) -> bool {
+    Scale::of(unit, 1.0).name == "%"
+}
+
+/// Whether a ratio is told as per cent more or less, since the saying is.
+fn is_said_in_percent(claim: &Claim) -> bool {
+    let near_one = |bound: Option<f64>| bound.is_none_or(|bound| (0.5..=2.0).contains(&bound));
+    claim.unit == "ratio"
+        && claim.claim.contains(" %")
+        && near_one(claim.holds_min)
+        && near_one(claim.holds_max)
+}
+
+/// The figure of a finding on `claim`, and its rule, in the unit of the saying; none without a figure.
+pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
+    let value = finding.measured?;
+    let divided = claim.statistic.replace(" / ", " ÷ ");
+    if is_said_in_percent(claim) {
+        let more = |v: f64| v - 1.0;
+        let scale = Scale::of("share", 1.0);
+        let ci95 = finding.ci95.map(|ends| ends.map(more));
+        let range = claim.range();
+        let bound = |v: f64| Scale::bounds("share", &[(more(v) * 1e6).round() / 1e6]);
+        let rule = match (range.min.is_finite(), range.max.is_finite()) {
+            (true, true) => format!("{} to {} more", bound(range.min), bound(range.max)),
+            (true, false) => format!("at least {} more", bound(range.min)),
+            _ => format!("at most {} more", bound(range.max)),
+        };
+        return Some(Told {
+            figure: format!("{} % more", scale.number_beside(more(value), ci95)),
+            interval: ci95.map_or_else(String::new, |ends| scale.interval(more(value), ends)),
+            of: format!("{divided}, less the whole"),
+            rule,
+        });
+    }
+    let unit = if finding.unit.is_empty() {
+        &claim.unit
+    } else {
+        &finding.unit
+    };
+    let scale = Scale::of(unit, value);
+    let number = scale.number_beside(value, finding.ci95);
+    let name = match (unit.as_str(), scale.name) {
+        ("ratio", _) => "×",
+        (_, name) => name,
+    };
+    Some(Told {
+        figure: format!("{number} {name}").trim_end().to_owned(),
+        interval: finding
+            .ci95
+            .map_or_else(String::new, |ends| scale.interval(value, ends)),
+        of: divided,
+        rule: rule(claim),
+    })
+}
+
+impl Told {
+    /// In a line: the figure and its interval.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.figure, self.interval).trim_end().to_owned()
+    }
+}

@@ -1,0 +1,238 @@
+//! The first screen of every committed run: sayings as cards, each with all its parts; counts with links; one figure
+//! for one question; and of a run without sayings its answer.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use threadgauge_report::html;
+use threadgauge_results::{Results, Verdict};
+
+use super::attributes;
+
+/// Every committed run, with its name.
+fn runs() -> Vec<(String, Results)> {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
+    let folders = |of: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(of).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let all = folders(&runs).into_iter().chain(folders(&runs.join("golden")));
+    let read = |folder: PathBuf| {
+        let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
+        Some((folder.display().to_string(), serde_json::from_str(&text).unwrap()))
+    };
+    let read: Vec<_> = all.filter_map(read).collect();
+    assert!(read.len() > 25, "the runs are there: {}", read.len());
+    read
+}
+
+/// The cards of a page, those of sayings and those of answers.
+fn cards(page: &str) -> (Vec<&str>, Vec<&str>) {
+    let Some((_, from)) = page.split_once("<section id=\"sayings\"") else {
+        return Default::default();
+    };
+    let (section, _) = from.split_once("</section>").unwrap();
+    let cards = section.split("<li class=\"card ").skip(1);
+    cards.partition(|card| !card.starts_with("told"))
+}
+
+/// What stands in the first element of this class.
+fn part<'a>(of: &'a str, class: &str) -> &'a str {
+    let (_, from) = of
+        .split_once(&format!("class=\"{class}\">"))
+        .unwrap_or_else(|| panic!("no {class}: {of}"));
+    from.split_once("</p>").map_or(from, |(inside, _)| inside)
+}
+
+/// Text alone.
+fn text(markup: &str) -> String {
+    let mut inside = false;
+    let is_text = |c: &char| {
+        let was = inside;
+        inside = (*c == '<') || (inside && *c != '>');
+        !inside && !was
+    };
+    markup.chars().filter(is_text).collect()
+}
+
+fn verdicts(results: &Results) -> Vec<Verdict> {
+    let findings = results.experiments.iter().flat_map(|e| &e.findings);
+    findings.filter_map(|f| f.verdict).collect()
+}
+
+#[test]
+fn a_card_has_the_saying_who_said_it_and_when_the_figure_and_the_verdict() {
+    let mut of_five = 0;
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        let (sayings, answers) = cards(&page);
+        assert!(sayings.len() + answers.len() <= 5, "{name}");
+        of_five += usize::from(sayings.len() == 5);
+        for card in sayings {
+            assert!(text(part(card, "saying")).ends_with('.'), "{name}: {card}");
+            let who = text(part(card, "by"));
+            let year = |word: &str| {
+                word.trim_matches(['(', ')', ',', ';', '.'])
+                    .parse::<u32>()
+                    .is_ok_and(|y| (1990..2100).contains(&y))
+            };
+            assert!(who.split(' ').any(year), "{name}: when was it said? {who}");
+            assert!(
+                text(part(card, "figure")).starts_with(|c: char| c.is_ascii_digit() || c == '−'),
+                "{name}: {card}"
+            );
+            assert!(text(part(card, "of")).contains("needs "), "{name}: {card}");
+            let verdict = text(part(card, "verdict"));
+            assert!(
+                verdict.ends_with("holds") || verdict.ends_with("does not hold"),
+                "{name}: {verdict}"
+            );
+        }
+    }
+    assert!(of_five > 3, "{of_five} runs have five sayings");
+}
+
+#[test]
+fn what_does_not_hold_comes_first_and_of_a_sources_experiment_one_before_any_second() {
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        let (sayings, _) = cards(&page);
+        let ids: Vec<&str> = sayings.iter().flat_map(|card| attributes(card, "href")).collect();
+        let claims: Vec<_> = (ids.iter())
+            .map(|id| {
+                threadgauge_results::claim(&id.trim_start_matches("#claim-").replace("_2e", ".")).unwrap()
+            })
+            .collect();
+        let of = |i: usize| (&claims[i].source, &claims[i].decided_by);
+        let seen: HashSet<_> = (0..claims.len()).map(of).collect();
+        let firsts = seen.len();
+        let first: HashSet<_> = (0..firsts).map(of).collect();
+        assert_eq!(first.len(), firsts, "{name}: {ids:?}");
+        let holds = sayings[..firsts].iter().map(|card| card.starts_with("holds"));
+        assert!(holds.is_sorted(), "{name}: {ids:?}");
+    }
+}
+
+#[test]
+fn a_saying_has_one_figure_in_its_card_and_in_the_list() {
+    let mut compared = 0;
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        for card in cards(&page).0 {
+            let id = attributes(card, "href")[0].trim_start_matches('#');
+            let (_, row) = page
+                .split_once(&format!("<li id=\"{id}\""))
+                .unwrap_or_else(|| panic!("{name}: no {id}"));
+            let (_, told) = row.split_once("here <b>").unwrap();
+            let (told, _) = told.split_once("</b>").unwrap();
+            assert_eq!(
+                text(part(card, "figure")).trim_end(),
+                told.trim_end(),
+                "{name}: {id}"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}
+
+#[test]
+fn a_saying_in_per_cent_has_a_figure_in_per_cent() {
+    let mut told = 0;
+    for (_, results) in runs() {
+        let page = html(&results, &[]);
+        for finding in results.experiments.iter().flat_map(|e| &e.findings) {
+            let Some(claim) = finding.claim.as_deref().and_then(threadgauge_results::claim) else {
+                continue;
+            };
+            let decided = matches!(finding.verdict, Some(Verdict::Holds | Verdict::DoesNotHold));
+            if decided && claim.claim.contains(" %") && finding.measured.is_some() {
+                let (_, row) = page
+                    .split_once(&format!("<li id=\"claim-{}\"", claim.id))
+                    .unwrap();
+                let (ours, _) = row.split_once("</summary>").unwrap();
+                let (_, ours) = ours.split_once("here <b>").unwrap();
+                assert!(
+                    ours.split("the rule").all(|part| part.contains('%')),
+                    "{}: {ours}",
+                    claim.id
+                );
+                told += 1;
+            }
+        }
+    }
+    assert!(told > 2, "{told}");
+}
+
+#[test]
+fn each_count_links_to_a_list_that_is_there_and_together_they_count_every_claim() {
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        let all = verdicts(&results).len();
+        let Some((_, counts)) = page.split_once("class=\"counts\">") else {
+            assert_eq!(all, 0, "{name}");
+            continue;
+        };
+        let (counts, _) = counts.split_once("</p>").unwrap();
+        let ids: HashSet<&str> = attributes(&page, "id").into_iter().collect();
+        for href in attributes(counts, "href") {
+            assert!(ids.contains(href.trim_start_matches('#')), "{name}: {href}");
+        }
+        let numbers = counts.split("<b>").skip(1).map(|n| n.split_once('<').unwrap().0);
+        let sum: usize = numbers.map(|n| n.parse::<usize>().unwrap()).sum();
+        assert_eq!(sum, all, "{name}");
+    }
+}
+
+#[test]
+fn a_run_without_sayings_has_its_answer_in_their_place_and_no_frame_is_empty() {
+    let mut without = 0;
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        let (sayings, answers) = cards(&page);
+        let decided = verdicts(&results)
+            .iter()
+            .any(|v| matches!(v, Verdict::Holds | Verdict::DoesNotHold));
+        if !decided {
+            without += 1;
+            assert!(sayings.is_empty(), "{name}");
+            let first = &results.experiments[0];
+            assert!(
+                !answers.is_empty() || page.contains("class=\"answer\""),
+                "{name}: {}",
+                first.answer
+            );
+        }
+        for answer in answers {
+            assert!(!text(part(answer, "said")).is_empty(), "{name}: {answer}");
+        }
+        assert!(!page.contains("measured nothing that belongs here"), "{name}");
+    }
+    assert!(without > 5, "{without}");
+}
+
+#[test]
+fn what_people_ask_is_answered_in_words_or_said_not_to_be_measured() {
+    const ASKED: [&str; 4] = [
+        "Is a process dear here?",
+        "Does a second CPU help?",
+        "How many threads before it hurts?",
+        "Which saying is wrong here?",
+    ];
+    for (name, results) in runs() {
+        let page = html(&results, &[]);
+        assert!(page.contains("Can this run be trusted?"), "{name}");
+        let Some((_, short)) = page.split_once("<section id=\"short\"") else {
+            continue;
+        };
+        let (short, _) = short.split_once("</section>").unwrap();
+        for asked in ASKED {
+            assert_eq!(short.matches(asked).count(), 1, "{name}: {asked}");
+        }
+    }
+    let quick = runs()
+        .into_iter()
+        .find(|(name, _)| name.ends_with("2026-11-23-quick"))
+        .unwrap();
+    assert!(!html(&quick.1, &[]).contains("Not measured in this run"));
+}
