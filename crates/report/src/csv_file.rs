@@ -2,6 +2,7 @@
 //!
 //! A column a parameter of the run, so that a table program can filter by it; empty where a case has none.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use threadgauge_results::outside::clean;
@@ -9,10 +10,108 @@ use threadgauge_results::{Figure, Origin, Value};
 
 use crate::{ReportError, SampleRow, words};
 
-const BEFORE: [&str; 2] = ["experiment", "case"];
-const AFTER: [&str; 10] = [
-    "round", "copy", "try", "attempt", "status", "reason", "tags", "metric", "unit", "value",
+/// The columns before the parameters, and what is in them.
+const BEFORE: [(&str, &str); 2] = [
+    ("experiment", "the experiment's name"),
+    ("case", "the case: experiment/parameters"),
 ];
+/// The columns after them.
+const AFTER: [(&str, &str); 10] = [
+    ("round", "which pass over all cases, from 1"),
+    ("copy", "0, or 1 for the second copy of the reference case"),
+    ("try", "which of the sample's tries, from 0"),
+    (
+        "attempt",
+        "0, or counted up where a try was disturbed and repeated",
+    ),
+    (
+        "status",
+        "ok; failed: tried without success; skipped: cannot run here",
+    ),
+    ("reason", "why there is no value"),
+    (
+        "tags",
+        "what is known about the try, e.g. disturbed; joined by spaces",
+    ),
+    ("metric", "what was measured"),
+    ("unit", "of the value"),
+    ("value", "the figure, with all of its digits"),
+];
+/// What stands before the name of a parameter in the head of its column.
+const PARAMETER: &str = "param_";
+
+/// The columns, and what is in each: one entry for all parameters.
+pub(crate) fn meanings() -> Vec<(String, &'static str)> {
+    let parameters = (
+        format!("{PARAMETER}…"),
+        "a parameter of the case; empty where it has none",
+    );
+    let named = |(name, meaning): (&str, &'static str)| (name.to_owned(), meaning);
+    (BEFORE.map(named).into_iter())
+        .chain([parameters])
+        .chain(AFTER.map(named))
+        .collect()
+}
+
+/// The table of raw values: its columns and rows, of which the CSV and the workbook are made.
+pub(crate) struct Raw<'a> {
+    params: Vec<&'a str>,
+    samples: &'a [SampleRow<'a>],
+}
+
+/// A value of the table.
+pub(crate) enum Field<'a> {
+    Text(Cow<'a, str>),
+    Whole(u64),
+    Number(f64),
+    Nothing,
+}
+
+impl<'a> Raw<'a> {
+    pub fn of(samples: &'a [SampleRow<'a>]) -> Self {
+        let mut params: Vec<&str> = Vec::new();
+        for (name, _) in samples.iter().flat_map(|s| s.params.iter()) {
+            if !params.contains(&name) {
+                params.push(name);
+            }
+        }
+        Self { params, samples }
+    }
+
+    pub fn heads(&self) -> Vec<String> {
+        let name = |(name, _): (&str, &str)| name.to_owned();
+        let params = self.params.iter().map(|p| clean(&format!("{PARAMETER}{p}")));
+        (BEFORE.map(name).into_iter())
+            .chain(params)
+            .chain(AFTER.map(name))
+            .collect()
+    }
+
+    /// The rows, each as long as the heads.
+    pub fn rows(&self) -> impl Iterator<Item = Vec<Field<'a>>> {
+        self.samples.iter().map(|s| self.row(s))
+    }
+
+    fn row(&self, s: &'a SampleRow<'a>) -> Vec<Field<'a>> {
+        let text = |text: &'a str| Field::Text(Cow::Borrowed(text));
+        let mut row = vec![text(s.experiment), text(s.case)];
+        row.extend(self.params.iter().map(|name| match s.params.get(name) {
+            Some(Value::Int(n)) => Field::Whole(*n),
+            Some(Value::Text(word)) => text(word),
+            None => Field::Nothing,
+        }));
+        row.extend([s.round, s.copy, s.nth_try, s.attempt].map(|n| Field::Whole(n.into())));
+        row.extend([
+            text(words::status(s.status)),
+            text(s.reason.unwrap_or_default()),
+            Field::Text(Cow::Owned(s.tags.join(" "))),
+            text(s.metric),
+            text(s.unit),
+            s.value.map_or(Field::Nothing, Field::Number),
+        ]);
+        row
+    }
+}
 
 /// Writes every raw value as a row of CSV, with a head: `experiment, case`, a column for each parameter
 /// (`param_cpus`, …), `round, copy, try, attempt, status, reason, tags, metric, unit, value`. Tags are joined by
@@ -36,33 +135,18 @@ const AFTER: [&str; 10] = [
 /// # Errors
 /// When `out` refuses.
 pub fn samples_csv(samples: &[SampleRow<'_>], out: impl Write) -> Result<(), ReportError> {
-    let mut params: Vec<&str> = Vec::new();
-    for (name, _) in samples.iter().flat_map(|s| s.params.iter()) {
-        if !params.contains(&name) {
-            params.push(name);
-        }
-    }
+    let raw = Raw::of(samples);
     let mut csv = csv::Writer::from_writer(out);
-    let heads = params.iter().map(|p| clean(&format!("param_{p}")));
-    let before = BEFORE.map(str::to_owned).into_iter();
-    csv.write_record(before.chain(heads).chain(AFTER.map(str::to_owned)))?;
-    for s in samples {
-        csv.write_field(text(s.experiment))?;
-        csv.write_field(text(s.case))?;
-        for name in &params {
-            let value = s.params.get(name).map(Value::to_string);
-            csv.write_field(text(&value.unwrap_or_default()))?;
+    csv.write_record(raw.heads())?;
+    for row in raw.rows() {
+        for field in row {
+            csv.write_field(match field {
+                Field::Text(of) => text(&of),
+                Field::Whole(n) => n.to_string(),
+                Field::Number(value) => value.to_string(),
+                Field::Nothing => String::new(),
+            })?;
         }
-        csv.write_field(s.round.to_string())?;
-        csv.write_field(s.copy.to_string())?;
-        csv.write_field(s.nth_try.to_string())?;
-        csv.write_field(s.attempt.to_string())?;
-        csv.write_field(words::status(s.status))?;
-        csv.write_field(text(s.reason.unwrap_or_default()))?;
-        csv.write_field(text(&s.tags.join(" ")))?;
-        csv.write_field(text(s.metric))?;
-        csv.write_field(text(s.unit))?;
-        csv.write_field(s.value.map(|v| v.to_string()).unwrap_or_default())?;
         csv.write_record(None::<&[u8]>)?;
     }
     csv.flush()?;

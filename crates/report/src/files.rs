@@ -62,7 +62,7 @@ pub fn write_all(results: &Results, samples: &[SampleRow<'_>], dir: &Path) -> Re
         ("report.html", &|out| {
             Ok(out.write_all(html(results, samples).as_bytes())?)
         }),
-        (WORKBOOK, &|out| Ok(out.write_all(&workbook(results)?)?)),
+        (WORKBOOK, &|out| Ok(out.write_all(&workbook(results, samples)?)?)),
         ("samples.csv", &|out| samples_csv(samples, out)),
         ("report.md", &|out| {
             Ok(out.write_all(markdown(results).as_bytes())?)
@@ -91,11 +91,11 @@ pub fn write_all(results: &Results, samples: &[SampleRow<'_>], dir: &Path) -> Re
 }
 
 /// The workbook, where there may be threads for it: the writer would not say so, but panic.
-fn workbook(results: &Results) -> Result<Vec<u8>, ReportError> {
+fn workbook(results: &Results, samples: &[SampleRow<'_>]) -> Result<Vec<u8>, ReportError> {
     let thread = thread::Builder::new().spawn(|| ()).map_err(ReportError::Thread)?;
     // It does nothing.
     let _ = thread.join();
-    xlsx_buffer(results)
+    xlsx_buffer(results, samples)
 }
 
 /// The words of a panic, if there is one.

@@ -1,27 +1,34 @@
-//! The workbook: findings and costs where there are any, the machine, and a sheet an experiment, with real numbers and
-//! native charts.
+//! The workbook: a first sheet that tells of the others; verdicts and costs where there are any; the machine; a sheet
+//! an experiment, with native charts; and two with all digits, what each case comes to and every raw value.
 //!
-//! Owns which sheets there are and their first three; [`sheet`] is an experiment's, [`cells`] writes into any. Numbers
-//! are in the stored units and in full, because a spreadsheet calculates with them.
+//! Owns which sheets there are; [`page`] lays one out, [`lists`] has those of the whole run, [`sheet`] an experiment's,
+//! [`figure`] its charts, [`raw`] the last two. What people read shows three digits in a unit that suits it, and the
+//! cell holds all of them; what programs read is in the stored unit.
 
-mod cells;
+mod figure;
+mod lists;
+mod page;
+mod raw;
 mod sheet;
 
 use std::collections::HashSet;
 
-use rust_xlsxwriter::{Format, FormatAlign, Workbook, Worksheet, XlsxError};
-use threadgauge_results::Results;
-
-use crate::facts::facts;
-use crate::lead::Lead;
-use crate::{ReportError, words};
-use cells::{clip, head, number, text};
+use rust_xlsxwriter::Workbook;
 use threadgauge_results::outside::steers;
+use threadgauge_results::{ExperimentResult, Results, units};
+
+use crate::csv_file::Raw;
+use crate::lead::Lead;
+use crate::{ReportError, SampleRow, costs, facts, words};
+use lists::Told;
+use page::{OVERVIEW, SAMPLES, SUMMARIES};
 
 /// The most characters a name of a sheet may have.
 const NAME: usize = 31;
 
-/// The workbook: findings, costs, machine, and one sheet an experiment with native charts.
+/// The workbook: an overview that leads to the other sheets, verdicts and costs where there are any, the machine, a
+/// sheet an experiment with native charts, and all figures in full: a sheet of summaries and one of every raw value,
+/// with the columns of [`samples_csv`](crate::samples_csv). Of more values than a sheet has rows it holds the first.
 ///
 /// Text in it is never a formula, whatever it begins with. Makes a thread for each sheet.
 ///
@@ -30,141 +37,101 @@ const NAME: usize = 31;
 ///
 /// # Errors
 /// When the workbook cannot be built.
-pub fn xlsx_buffer(results: &Results) -> Result<Vec<u8>, ReportError> {
+pub fn xlsx_buffer(results: &Results, samples: &[SampleRow<'_>]) -> Result<Vec<u8>, ReportError> {
+    let raw = Raw::of(samples);
+    let sheets = sheets(results, samples.len());
     let mut workbook = Workbook::new();
-    let mut taken = HashSet::new();
-    let lists = Lead::of(results) == Lead::CostsAndClaims;
-    let has_findings = results.experiments.iter().any(|e| !e.findings.is_empty());
-    if lists || has_findings || !results.warnings.is_empty() {
-        findings(
-            workbook.add_worksheet().set_name(name("Findings", &mut taken))?,
-            results,
-        )?;
-    }
-    if lists {
-        costs(
-            workbook.add_worksheet().set_name(name("Costs", &mut taken))?,
-            results,
-        )?;
-    }
-    machine(
-        workbook.add_worksheet().set_name(name("Machine", &mut taken))?,
-        results,
-    )?;
-    for e in &results.experiments {
-        let name = name(&e.id, &mut taken);
-        sheet::write(workbook.add_worksheet().set_name(&name)?, &name, e)?;
+    let overview = workbook.add_worksheet().set_name(OVERVIEW)?;
+    lists::overview(overview, results, sheets.iter().map(|(told, _)| told))?;
+    for (told, holds) in &sheets {
+        let sheet = workbook.add_worksheet().set_name(&told.name)?;
+        match holds {
+            Holds::Verdicts => lists::verdicts(sheet, results)?,
+            Holds::Costs => lists::all_costs(sheet, results)?,
+            Holds::Machine => lists::machine(sheet, results)?,
+            Holds::Experiment(e) => sheet::write(sheet, &told.name, e)?,
+            Holds::Summaries => raw::summaries(sheet, results)?,
+            Holds::Samples => raw::samples(sheet, &raw, raw::ROWS)?,
+        }
     }
     Ok(workbook.save_to_buffer()?)
 }
 
-fn findings(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
-    let heads = [
-        ("experiment", 18.0),
-        ("verdict", 16.0),
-        ("finding", 70.0),
-        ("here", 12.0),
-        ("low", 12.0),
-        ("high", 12.0),
-        ("published", 12.0),
-        ("unit", 9.0),
-        ("as published", 24.0),
-        ("claim", 40.0),
-        ("why", 60.0),
-    ];
-    columns(sheet, &heads)?;
-    let wrap = Format::new().set_text_wrap().set_align(FormatAlign::Top);
-    let mut row = 1;
+/// What a sheet behind the first holds.
+enum Holds<'r> {
+    Verdicts,
+    Costs,
+    Machine,
+    Experiment(&'r ExperimentResult),
+    Summaries,
+    Samples,
+}
+
+/// The sheets behind the first, and what it says of them.
+fn sheets(results: &Results, samples: usize) -> Vec<(Told, Holds<'_>)> {
+    let mut taken: HashSet<String> = [OVERVIEW, SUMMARIES, SAMPLES].map(str::to_lowercase).into();
+    let mut sheets = Vec::new();
+    let mut add = |wanted: &str, what: &str, says: String, holds| {
+        let name = match holds {
+            Holds::Summaries | Holds::Samples => wanted.to_owned(),
+            _ => name(wanted, &mut taken),
+        };
+        let what = what.to_owned();
+        sheets.push((Told { name, what, says }, holds));
+    };
+    let findings = || results.experiments.iter().flat_map(|e| &e.findings);
+    let lists = Lead::of(results) == Lead::CostsAndClaims;
+    if lists || findings().next().is_some() {
+        let says = words::tally_line(words::tally(findings()));
+        add(
+            "Verdicts",
+            "Which claims hold here, and what else was found",
+            says,
+            Holds::Verdicts,
+        );
+    }
+    let n = costs::all(results).count();
+    if n > 0 {
+        let says = format!("{n} {}", words::plural(n, "cost", "costs"));
+        add("Costs", "What things cost here", says, Holds::Costs);
+    }
+    let machine = facts::headline(&results.machine);
+    add(
+        "Machine",
+        "All that is known about the machine and the run",
+        machine,
+        Holds::Machine,
+    );
     for e in &results.experiments {
-        for f in words::in_order(&e.findings) {
-            text(sheet, row, 0, &e.id)?;
-            text(sheet, row, 1, f.verdict.map_or("fact", words::word))?;
-            sheet.write_with_format(row, 2, clip(&words::statement(f)), &wrap)?;
-            number(sheet, row, 3, f.measured)?;
-            number(sheet, row, 4, f.ci95.map(|c| c[0]))?;
-            number(sheet, row, 5, f.ci95.map(|c| c[1]))?;
-            number(sheet, row, 6, f.published)?;
-            text(sheet, row, 7, &f.unit)?;
-            text(sheet, row, 8, f.published_text.as_deref().unwrap_or_default())?;
-            text(sheet, row, 9, f.claim.as_deref().unwrap_or_default())?;
-            sheet.write_with_format(row, 10, clip(f.reason.as_deref().unwrap_or_default()), &wrap)?;
-            row += 1;
-        }
+        add(&e.id, &e.question, crate::short_answer(e), Holds::Experiment(e));
     }
-    sheet.autofilter(0, 0, (row - 1).max(1), 10)?;
-    for warning in &results.warnings {
-        row += 1;
-        text(sheet, row, 0, "warning")?;
-        text(sheet, row, 2, warning)?;
-    }
-    Ok(())
-}
-
-/// Every cost of the run: those of the list *what things cost here* have a name.
-fn costs(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
-    let heads = [
-        ("what is paid for", 44.0),
-        ("kind", 24.0),
-        ("here", 14.0),
-        ("low", 14.0),
-        ("high", 14.0),
-        ("unit", 9.0),
-        ("how", 52.0),
-        ("published", 44.0),
-        ("in the list as", 44.0),
-        ("experiment", 18.0),
-    ];
-    columns(sheet, &heads)?;
-    let mut row = 0;
-    for e in &results.experiments {
-        for cost in &e.costs {
-            row += 1;
-            text(sheet, row, 0, &cost.what)?;
-            text(sheet, row, 1, &cost.kind)?;
-            number(sheet, row, 2, Some(cost.value))?;
-            number(sheet, row, 3, cost.ci95.map(|c| c[0]))?;
-            number(sheet, row, 4, cost.ci95.map(|c| c[1]))?;
-            text(sheet, row, 5, &cost.unit)?;
-            text(sheet, row, 6, &cost.how)?;
-            text(sheet, row, 7, cost.published.as_deref().unwrap_or_default())?;
-            text(sheet, row, 8, cost.name.as_deref().unwrap_or_default())?;
-            text(sheet, row, 9, &e.id)?;
-        }
-    }
-    sheet.autofilter(0, 0, row.max(1), 9)?;
-    Ok(())
-}
-
-/// The heads of a sheet's columns and their widths.
-fn columns(sheet: &mut Worksheet, heads: &[(&str, f64)]) -> Result<(), XlsxError> {
-    let texts: Vec<String> = heads.iter().map(|(text, _)| (*text).to_owned()).collect();
-    head(sheet, 0, &texts)?;
-    for (column, (_, width)) in (0..).zip(heads) {
-        sheet.set_column_width(column, *width)?;
-    }
-    Ok(())
-}
-
-fn machine(sheet: &mut Worksheet, results: &Results) -> Result<(), XlsxError> {
-    head(sheet, 0, &["fact".to_owned(), "value".to_owned()])?;
-    sheet.set_column_width(0, 34)?.set_column_width(1, 90)?;
-    let run = &results.run;
-    let about = [
-        ("run", run.id.clone()),
-        ("started", run.started.clone()),
-        ("profile", run.profile.clone()),
-        ("options", run.options.join(" ")),
-        ("seed", run.seed.to_string()),
-        ("program", format!("threadgauge {}", run.version)),
-        ("complete", if run.complete { "yes" } else { "no" }.to_owned()),
-    ];
-    let about = about.map(|(name, value)| (name.to_owned(), value)).into_iter();
-    let facts = facts(&results.machine).into_iter().map(|f| (f.name, f.value));
-    for (row, (name, value)) in (1..).zip(facts.chain(about)) {
-        text(sheet, row, 0, &name)?;
-        text(sheet, row, 1, &value)?;
-    }
-    Ok(())
+    let cases = results.experiments.iter().map(|e| e.cases.len()).sum();
+    let says = format!(
+        "{} {}",
+        units::count(cases),
+        words::plural(cases, "case", "cases")
+    );
+    add(
+        SUMMARIES,
+        "What each metric of each case comes to, in the stored units",
+        says,
+        Holds::Summaries,
+    );
+    let most = raw::ROWS as usize - 1;
+    let says = match units::count(samples) {
+        all if samples > most => format!(
+            "the first {} of {all} values; samples.csv has all",
+            units::count(most)
+        ),
+        all => format!("{all} {}", words::plural(samples, "value", "values")),
+    };
+    add(
+        SAMPLES,
+        "Every raw value in the stored units, as in samples.csv",
+        says,
+        Holds::Samples,
+    );
+    sheets
 }
 
 /// A name a sheet may have and none has yet.
@@ -197,6 +164,20 @@ fn name(wanted: &str, taken: &mut HashSet<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_more_values_than_rows_the_first_are_kept_and_it_is_said() {
+        let text = include_str!("../../../runs/golden/chat/results.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let says = |samples| sheets(&results, samples).pop().unwrap().0.says;
+        let most = raw::ROWS as usize - 1;
+        assert_eq!(says(1), "1 value");
+        assert_eq!(says(most), "1\u{202f}048\u{202f}575 values");
+        assert_eq!(
+            says(most + 1),
+            "the first 1\u{202f}048\u{202f}575 of 1\u{202f}048\u{202f}576 values; samples.csv has all"
+        );
+    }
 
     #[test]
     fn sheets_have_names_excel_takes() {

@@ -1,8 +1,8 @@
 //! How a number is written, everywhere: one rule for the page, the Markdown and the terminal.
 //!
 //! Three significant digits; an interval in the unit, and to the decimals, of its median; one unit
-//! for a whole column where cells are compared. Leaves out rounding for storage: `results.json`,
-//! the CSV and the workbook hold full numbers.
+//! for a whole column where cells are compared. Leaves out rounding for storage: `results.json`
+//! and the CSV hold full numbers, and so do the cells of the workbook, which show three digits.
 
 /// Groups the digits of large numbers; it is narrow and no line breaks at it.
 const THIN: char = '\u{202f}';
@@ -88,8 +88,14 @@ impl<'a> Scale<'a> {
 
     /// The number alone.
     pub fn number(&self, value: f64) -> String {
+        let (value, decimals) = self.shown(value);
+        fixed(value, decimals)
+    }
+
+    /// The number in this unit, and to how many decimals it is written.
+    pub fn shown(&self, value: f64) -> (f64, usize) {
         let value = value / self.per;
-        fixed(value, self.decimals(value))
+        (value, self.decimals(value))
     }
 
     /// The number with its unit.

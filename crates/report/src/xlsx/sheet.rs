@@ -1,283 +1,148 @@
-//! An experiment's sheet: the cases as a table that filters and sorts, then each figure's data with its chart.
+//! An experiment's sheet: its question and its answer, the cases as a table that filters and sorts, then each figure's
+//! chart with its data.
 //!
-//! The table stands at the top left, so that its heads can be frozen and filtered; figures follow below.
+//! It is at most a screen wide. So it has the parameters that tell cases apart, and of the metrics the main ones with
+//! their intervals and of the others as many as fit; the sheet of summaries has all.
 
-use rust_xlsxwriter::{
-    Chart, ChartErrorBars, ChartErrorBarsType, ChartFormat, ChartLegendPosition, ChartLine,
-    ChartLineDashType, ChartMarker, ChartMarkerType, ChartRange, ChartSolidFill, ChartType, Color, Format,
-    Worksheet, XlsxError,
-};
-use threadgauge_results::{Axis, ExperimentResult, Figure, Origin, Point, Scale, Value, units};
+use rust_xlsxwriter::{Worksheet, XlsxError};
+use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Status, Value};
 
-use super::cells::{clip, head, number, text};
-use crate::cases::Cases;
-use crate::chart::category;
+use super::figure;
+use super::page::{Cell, Look, Number, OVERVIEW, Page, SCREEN, SUMMARIES, Widths};
+use crate::cases::{Cases, Metric};
 use crate::words;
 
-/// Rows a chart covers.
-const CHART_ROWS: u32 = 22;
-const COLOURS: [u32; 8] = [
-    0x0b5fa5, 0xc2470d, 0x00735a, 0x8b3f8f, 0x8a6a00, 0x2a86b5, 0xb0124a, 0x4f5b2b,
-];
-const MARKERS: [ChartMarkerType; 8] = [
-    ChartMarkerType::Circle,
-    ChartMarkerType::Square,
-    ChartMarkerType::Triangle,
-    ChartMarkerType::Diamond,
-    ChartMarkerType::X,
-    ChartMarkerType::PlusSign,
-    ChartMarkerType::Star,
-    ChartMarkerType::LongDash,
-];
+/// The row of the table's heads.
+const HEAD: u32 = 4;
 
 /// Fills the sheet called `name`.
 pub(super) fn write(sheet: &mut Worksheet, name: &str, e: &ExperimentResult) -> Result<(), XlsxError> {
-    let below = cases(sheet, e)?;
-    let bold = Format::new().set_bold();
-    let mut row = below + 2;
-    sheet.write_with_format(row, 0, clip(&e.question), &bold)?;
-    text(sheet, row + 1, 0, &e.answer)?;
-    row += 3;
+    let mut page = Page::new(sheet);
+    page.across(0, Look::Title, &e.question);
+    let short = crate::short_answer(e);
+    page.across(1, Look::Bold, &short);
+    page.link(3, 0, (OVERVIEW, 0))?;
+    let mut row = HEAD + e.cases.len() as u32;
+    if e.answer.trim_end_matches('.').len() > short.len() {
+        page.across(row + 2, Look::Bold, "The answer in full");
+        page.across(row + 3, Look::Plain, &e.answer);
+        row += 3;
+    }
+    // They share their columns with the table, which must know how wide these are.
     for figure in &e.figures {
-        row = draw(sheet, name, figure, row)? + 2;
+        row = figure::draw(&mut page, name, figure, row + 2)?;
     }
-    Ok(())
+    if e.cases.is_empty() {
+        page.across(2, Look::Plain, "It has no cases.");
+        return page.finish();
+    }
+    let cases = Cases::of(e);
+    let (columns, left_out) = columns(&page, e, &cases);
+    page.across(2, Look::Plain, &about(e, &cases, left_out));
+    let heads: Vec<&str> = columns.iter().map(|column| column.head.as_str()).collect();
+    page.head(HEAD, &heads, e.cases.len() as u32)?;
+    for (at, column) in (0..).zip(&columns) {
+        for (row, cell) in (HEAD + 1..).zip(&column.cells) {
+            page.cell(row, at, cell)?;
+        }
+    }
+    page.finish()
 }
 
-/// Writes the table of cases and returns its last row.
-fn cases(sheet: &mut Worksheet, e: &ExperimentResult) -> Result<u32, XlsxError> {
-    let columns = Cases::of(e);
-    // In a spreadsheet nothing is said once: every parameter is a column to filter by.
-    let params: Vec<&str> = columns
-        .params
-        .iter()
-        .copied()
-        .chain(columns.shared.iter().map(|(name, _)| *name))
-        .collect();
-    let mut heads: Vec<String> = params.iter().map(|p| (*p).to_owned()).collect();
-    heads.push("status".to_owned());
-    for m in &columns.metrics {
-        let name = units::metric_name(m.name);
-        let unit = if m.unit.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", m.unit)
-        };
-        heads.push(format!("{name}: median{unit}"));
-        for part in ["low", "high", "mean", "trimmed mean", "min", "max"] {
-            heads.push(format!("{name}: {part}{unit}"));
-        }
-        heads.push(format!("{name}: CV"));
-        heads.push(format!("{name}: rounds"));
+/// What the figures are, what all cases share, and where the rest is.
+fn about(e: &ExperimentResult, cases: &Cases<'_>, left_out: usize) -> String {
+    let mut parts = vec![cases.figures_line(), cases.shared_line()];
+    if left_out > 0 {
+        let metrics = words::plural(left_out, "metric", "metrics");
+        parts.push(format!(
+            "{left_out} more {metrics} and all other figures: sheet {SUMMARIES}."
+        ));
     }
-    heads.extend(["reason".to_owned(), "tags".to_owned(), "id".to_owned()]);
-    head(sheet, 0, &heads)?;
-    // Three lines: not every spreadsheet program makes room for wrapped text by itself.
-    sheet.set_row_height(0, 46)?;
-    for (column, _) in (0u16..).zip(&heads) {
-        sheet.set_column_width(column, 13)?;
+    if !e.figures.is_empty() {
+        let charts = words::plural(e.figures.len(), "chart", "charts");
+        parts.push(format!("Below the table: {} {charts}.", e.figures.len()));
     }
-    let mut row = 0;
-    for case in &e.cases {
-        row += 1;
-        let mut column = 0;
-        for param in &params {
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+/// A column of the table.
+struct Column {
+    head: String,
+    cells: Vec<Cell>,
+}
+
+impl Column {
+    fn of(e: &ExperimentResult, head: String, cell: impl Fn(&CaseResult) -> Cell) -> Self {
+        let cells = e.cases.iter().map(cell).collect();
+        Self { head, cells }
+    }
+
+    fn widths(&self) -> Widths {
+        Widths::of_column(&self.head, &self.cells)
+    }
+}
+
+/// The columns that fit a screen, and of how many metrics there is none.
+fn columns(page: &Page<'_>, e: &ExperimentResult, cases: &Cases<'_>) -> (Vec<Column>, usize) {
+    let mut first: Vec<Column> = Vec::new();
+    for param in &cases.params {
+        first.push(Column::of(e, (*param).to_owned(), |case| {
             match case.params.get(param) {
-                Some(Value::Int(n)) => number(sheet, row, column, Some(*n as f64))?,
-                Some(Value::Text(word)) => text(sheet, row, column, word)?,
-                None => {}
+                Some(Value::Int(n)) => Cell::Number(Number {
+                    value: *n as f64,
+                    decimals: 0,
+                }),
+                Some(Value::Text(word)) => Cell::from(word.as_str()),
+                None => Cell::Nothing,
             }
-            column += 1;
-        }
-        text(sheet, row, column, words::status(case.status))?;
-        column += 1;
-        for m in &columns.metrics {
-            if let Some(s) = m.of(case) {
-                let (low, high) = (s.ci95.map(|c| c[0]), s.ci95.map(|c| c[1]));
-                let rounds = Some(s.n as f64);
-                let figures = [
-                    Some(s.median),
-                    low,
-                    high,
-                    Some(s.mean),
-                    s.trimmed_mean,
-                    Some(s.min),
-                    Some(s.max),
-                    s.cv,
-                    rounds,
-                ];
-                for (at, value) in (column..).zip(figures) {
-                    number(sheet, row, at, value)?;
-                }
-            }
-            column += 9;
-        }
-        text(sheet, row, column, case.reason.as_deref().unwrap_or_default())?;
-        text(sheet, row, column + 1, &case.tags.join(" "))?;
-        text(sheet, row, column + 2, &case.id)?;
+        }));
     }
-    let last = u16::try_from(heads.len().saturating_sub(1)).unwrap_or(u16::MAX);
-    sheet.autofilter(0, 0, row.max(1), last)?;
-    Ok(row)
-}
-
-/// Writes a figure's data and draws it beside; returns the last row used.
-fn draw(sheet: &mut Worksheet, name: &str, figure: &Figure, top: u32) -> Result<u32, XlsxError> {
-    let bold = Format::new().set_bold();
-    sheet.write_with_format(top, 0, clip(&figure.title), &bold)?;
-    text(sheet, top + 1, 0, &figure.note)?;
-    let by_name = figure.x.scale == Scale::Category;
-    let mut chart = Chart::new(if by_name {
-        ChartType::Line
-    } else {
-        ChartType::Scatter
-    });
-    let heads = [figure.x.label.as_str(), "", "below", "above"];
-    let mut row = top + 3;
-    for (i, series) in figure.series.iter().enumerate() {
-        for (column, head) in (0u16..).zip(heads) {
-            let head = if column == 1 { &series.name } else { head };
-            sheet.write_with_format(row, column, clip(head), &bold)?;
+    let mut last: Vec<Column> = Vec::new();
+    if e.cases.iter().any(|case| case.status != Status::Ok) {
+        last.push(Column::of(e, "status".to_owned(), |case| {
+            Cell::from(words::status(case.status))
+        }));
+    }
+    if cases.has_notes() {
+        let note = |case: &CaseResult| Cell::from(cases.note(case).as_str());
+        last.push(Column::of(e, "note".to_owned(), note));
+    }
+    let mut left_out = 0;
+    for (at, metric) in cases.metrics.iter().enumerate() {
+        let mut of = figures(e, metric);
+        if at >= cases.main_metrics().len() {
+            of.truncate(1);
         }
-        let places = if by_name { names(figure) } else { Vec::new() };
-        let first = row + 1;
-        // On a category axis every series has a row for every name, so that they line up.
-        let lines: Vec<(Place<'_>, Option<&Point>)> = if by_name {
-            let at = |place| series.points.iter().find(|p| p.x.round() as i64 == place);
-            places
-                .iter()
-                .map(|(place, name)| (Place::Name(name), at(*place)))
-                .collect()
+        let all = first.iter().chain(&of).chain(&last).map(Column::widths);
+        // Without any figure there would be nothing to read.
+        if page.least_with(all) <= SCREEN || at == 0 {
+            first.append(&mut of);
         } else {
-            series
-                .points
-                .iter()
-                .map(|p| (Place::Number(p.x), Some(p)))
-                .collect()
+            left_out += 1;
+        }
+    }
+    first.append(&mut last);
+    (first, left_out)
+}
+
+/// A metric's median and, where there are any, the ends of its interval.
+fn figures(e: &ExperimentResult, metric: &Metric<'_>) -> Vec<Column> {
+    let summaries = || e.cases.iter().filter_map(|case| metric.of(case));
+    let scale = Number::scale(metric.unit, summaries().map(|s| s.median));
+    let of = |head: String, value: &dyn Fn(&MetricSummary) -> Option<f64>| {
+        Column::of(e, head, |case| {
+            Cell::from(Number::of(&scale, metric.of(case).and_then(value)))
+        })
+    };
+    let mut columns = vec![of(Metric { scale, ..*metric }.head(), &|s| Some(s.median))];
+    if summaries().any(|s| s.ci95.is_some()) {
+        let unit = match scale.name {
+            "" => String::new(),
+            unit => format!(", {unit}"),
         };
-        for (place, point) in &lines {
-            row += 1;
-            match place {
-                Place::Name(name) => text(sheet, row, 0, name)?,
-                Place::Number(x) => number(sheet, row, 0, Some(*x))?,
-            }
-            let Some(p) = point else { continue };
-            number(sheet, row, 1, Some(p.y))?;
-            number(sheet, row, 2, p.ci95.map(|[low, _]| p.y - low))?;
-            number(sheet, row, 3, p.ci95.map(|[_, high]| high - p.y))?;
-        }
-        if !series.points.is_empty() {
-            add(&mut chart, name, figure, i, first, row);
-        }
-        row += 2;
+        columns.push(of(format!("low{unit}"), &|s| s.ci95.map(|ci| ci[0])));
+        columns.push(of(format!("high{unit}"), &|s| s.ci95.map(|ci| ci[1])));
     }
-    if figure.series.iter().all(|series| series.points.is_empty()) {
-        text(
-            sheet,
-            top + 2,
-            0,
-            "No data: no case that belongs here has figures.",
-        )?;
-        return Ok(row);
-    }
-    chart.title().set_name(label(&figure.title).as_str());
-    axis(
-        chart.x_axis(),
-        &figure.x,
-        figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.x)),
-    );
-    axis(
-        chart.y_axis(),
-        &figure.y,
-        figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.y)),
-    );
-    chart.legend().set_position(ChartLegendPosition::Bottom);
-    chart
-        .set_width(900)
-        .set_height(440)
-        .set_alt_text(clip(&figure.note).chars().take(255).collect::<String>());
-    sheet.insert_chart(top + 3, 5, &chart)?;
-    Ok(row.max(top + 3 + CHART_ROWS))
-}
-
-/// Where a point stands.
-enum Place<'a> {
-    Name(&'a str),
-    Number(f64),
-}
-
-/// Text that is not taken for a formula.
-fn label(text: &str) -> String {
-    clip(text.trim_start_matches(['=', ' ']))
-}
-
-/// The names on a category axis, in order.
-fn names(figure: &Figure) -> Vec<(i64, String)> {
-    let points = figure.series.iter().flat_map(|s| &s.points);
-    let mut names: Vec<(i64, String)> = points.map(|p| (p.x.round() as i64, category(p))).collect();
-    names.sort();
-    names.dedup_by_key(|(place, _)| *place);
-    names
-}
-
-fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32, last: u32) {
-    let series = &figure.series[index];
-    let colour = Color::RGB(COLOURS[index % COLOURS.len()]);
-    let dash = match series.origin {
-        Origin::Measured => ChartLineDashType::Solid,
-        Origin::Published => ChartLineDashType::Dash,
-        Origin::Ideal => ChartLineDashType::RoundDot,
-    };
-    let mut line = ChartLine::new();
-    line.set_color(colour).set_width(1.5).set_dash_type(dash);
-    if figure.x.scale == Scale::Category {
-        line.set_hidden(true);
-    }
-    let mut fill = ChartFormat::new();
-    fill.set_border(ChartLine::new().set_color(colour));
-    match series.origin {
-        Origin::Measured => fill.set_solid_fill(ChartSolidFill::new().set_color(colour)),
-        _ => fill.set_solid_fill(ChartSolidFill::new().set_color(Color::White)),
-    };
-    let mut marker = ChartMarker::new();
-    match series.origin {
-        Origin::Ideal => marker.set_none(),
-        _ => marker
-            .set_type(MARKERS[index % MARKERS.len()])
-            .set_size(7)
-            .set_format(&mut fill),
-    };
-    let drawn = chart
-        .add_series()
-        .set_name((sheet, first - 1, 1))
-        .set_categories((sheet, first, 0, last, 0))
-        .set_values((sheet, first, 1, last, 1))
-        .set_format(ChartFormat::new().set_line(&line))
-        .set_marker(&marker);
-    if series.points.iter().any(|p| p.ci95.is_some()) {
-        let above = ChartRange::new_from_range(sheet, first, 3, last, 3);
-        let below = ChartRange::new_from_range(sheet, first, 2, last, 2);
-        let mut bars = ChartErrorBars::new();
-        bars.set_type(ChartErrorBarsType::Custom(above, below));
-        drawn.set_y_error_bars(&bars);
-    }
-}
-
-fn axis(drawn: &mut rust_xlsxwriter::ChartAxis, axis: &Axis, values: impl Iterator<Item = f64>) {
-    drawn.set_name(label(&axis.label).as_str());
-    if axis.scale != Scale::Log {
-        return;
-    }
-    let values: Vec<f64> = values.filter(|v| v.is_finite() && *v > 0.0).collect();
-    let by_two = values.iter().all(|v| v.log2().fract() == 0.0);
-    let base: u16 = if by_two { 2 } else { 10 };
-    drawn.set_log_base(base);
-    // A logarithmic axis that starts at 1 hides everything below it.
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    if low.is_finite() {
-        let floor = f64::from(base).powf(low.log(f64::from(base)).floor());
-        drawn
-            .set_min(floor)
-            .set_crossing(rust_xlsxwriter::ChartAxisCrossing::Min);
-    }
+    columns
 }

@@ -35,7 +35,7 @@ fn lines(markup: &str) -> String {
 }
 
 /// From each `start` to the next `end`, both with it.
-fn parts<'p>(page: &'p str, start: &str, end: &str) -> Vec<&'p str> {
+pub(super) fn parts<'p>(page: &'p str, start: &str, end: &str) -> Vec<&'p str> {
     let from = page.match_indices(start).map(|(at, _)| at);
     let part = |at: usize| &page[at..at + page[at..].find(end).unwrap() + end.len()];
     from.map(part).collect()
@@ -71,8 +71,9 @@ fn the_picture_is_drawn_as_agreed() {
 }
 
 /// The parts of a workbook by their names.
-fn workbook(results: &Results) -> BTreeMap<String, String> {
-    let mut workbook = zip::ZipArchive::new(Cursor::new(xlsx_buffer(results).unwrap())).unwrap();
+pub(super) fn workbook(results: &Results) -> BTreeMap<String, String> {
+    let mut workbook =
+        zip::ZipArchive::new(Cursor::new(xlsx_buffer(results, &samples(results)).unwrap())).unwrap();
     let names: Vec<String> = workbook
         .file_names()
         .map(|name| name.unwrap().into_owned())
@@ -90,7 +91,7 @@ fn workbook(results: &Results) -> BTreeMap<String, String> {
 }
 
 /// The value of an attribute of a tag.
-fn attribute<'t>(tag: &'t str, name: &str) -> &'t str {
+pub(super) fn attribute<'t>(tag: &'t str, name: &str) -> &'t str {
     let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap_or_default();
     rest.split('"').next().unwrap_or_default()
 }

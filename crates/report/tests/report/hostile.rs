@@ -156,7 +156,7 @@ fn a_cell_that_begins_like_a_formula_stays_text() {
         "'=1+1,'-2,'@SUM(A1),1,0,0,0,ok,' =cmd|' /C calc'!A0,'+1,'@x,ns,-1.5"
     );
     // In the workbook a cell has a type.
-    let bytes = std::io::Cursor::new(xlsx_buffer(&hostile_results()).unwrap());
+    let bytes = std::io::Cursor::new(xlsx_buffer(&hostile_results(), &[]).unwrap());
     let mut workbook = zip::ZipArchive::new(bytes).unwrap();
     let sheets: Vec<String> = workbook
         .file_names()

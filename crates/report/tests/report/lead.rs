@@ -152,14 +152,24 @@ fn what_else_is_written_of_a_load_begins_with_it_too() {
     let (_, drawn) = picture.split_once("</style>").unwrap();
     insta::assert_snapshot!("load_picture", drawn.replace("><", ">\n<"));
 
-    let bytes = std::io::Cursor::new(xlsx_buffer(&results).unwrap());
+    let bytes = std::io::Cursor::new(xlsx_buffer(&results, &samples(&results)).unwrap());
     let mut workbook = zip::ZipArchive::new(bytes).unwrap();
     let sheets = std::io::read_to_string(workbook.by_name("xl/workbook.xml").unwrap()).unwrap();
     let names: Vec<&str> = attributes(&sheets, "name")
         .into_iter()
         .filter(|name| !name.starts_with('_'))
         .collect();
-    assert_eq!(names, ["Machine", "load", "load-by-second"]);
+    assert_eq!(
+        names,
+        [
+            "Overview",
+            "Machine",
+            "load",
+            "load-by-second",
+            "Summaries",
+            "Samples"
+        ]
+    );
 }
 
 #[test]
