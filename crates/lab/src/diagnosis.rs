@@ -60,11 +60,17 @@ pub(crate) fn time_budget(
     let open = findings.iter().filter(is_open).filter_map(|f| f.claim.clone());
     let open: Vec<String> = open.collect();
     let mut says = format!(
-        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {} claims stay open, and {} \
-         disturbed samples were not repeated. A quieter machine, or --rounds {}, has the rest.",
+        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {} open, and {} not \
+         repeated. A quieter machine, or --rounds {}, has the rest.",
         rule.looks.len(),
-        open.len(),
-        not_repeated(samples),
+        match open.len() {
+            1 => "1 claim stays".to_owned(),
+            claims => format!("{claims} claims stay"),
+        },
+        match not_repeated(samples) {
+            1 => "1 disturbed sample was".to_owned(),
+            disturbed => format!("{disturbed} disturbed samples were"),
+        },
         rule.rounds(),
     );
     if !open.is_empty() {
@@ -197,6 +203,7 @@ fn outliers(view: &View<'_>, metric: &str) -> Diagnostic {
 fn counted(cases: &[String], none: String, have: &str) -> String {
     match cases.len() {
         0 => none,
+        1 => format!("1 case has {have} {}", shortened(cases)),
         count => format!("{count} cases have {have} {}", shortened(cases)),
     }
 }
@@ -344,8 +351,8 @@ mod tests {
         let open = told(first, Verdict::Inconclusive);
         let of = rule.looks.len();
         let says = format!(
-            "The time budget ended it after {first} rounds: {} of {of} looks were not taken, 1 claims stay open, and 1 disturbed \
-             samples were not repeated. A quieter machine, or --rounds {last}, has the rest. Open: other.",
+            "The time budget ended it after {first} rounds: {} of {of} looks were not taken, 1 claim stays open, and 1 disturbed \
+             sample was not repeated. A quieter machine, or --rounds {last}, has the rest. Open: other.",
             of - 1
         );
         assert_eq!((open.says, open.warning), (says, true));
@@ -443,11 +450,11 @@ mod tests {
             modes.warning
                 && modes
                     .says
-                    .starts_with("1 cases have several modes in elapsed_ns; their median hides it. n=1: "),
+                    .starts_with("1 case has several modes in elapsed_ns; their median hides it. n=1: "),
             "{modes:?}"
         );
         let outliers = named(&some, "outliers");
-        let says = "1 cases have outliers in elapsed_ns; all are kept. n=2: 1 of 8.";
+        let says = "1 case has outliers in elapsed_ns; all are kept. n=2: 1 of 8.";
         assert_eq!((outliers.says.as_str(), outliers.warning), (says, false));
         // The series is the reference's, and no other's.
         assert!(named(&some, "drift").says.contains("grew slower"));

@@ -37,4 +37,5 @@ pub use terminal::{
     ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
 };
 pub use threadgauge_results::units::with_unit;
+pub use words::stopped;
 pub use xlsx::xlsx_buffer;

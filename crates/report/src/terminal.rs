@@ -10,6 +10,7 @@ pub(crate) mod text;
 
 use std::fmt::Write as _;
 
+use threadgauge_results::units::counted;
 use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::lead::Lead;
@@ -27,6 +28,8 @@ pub struct ClaimRow {
     pub source: String,
     /// In its words.
     pub claim: String,
+    /// What is looked at, and the values at which the claim holds.
+    pub rule: String,
     /// A verdict as in `results.json` (`holds`, …), or `planned`, or `not run`.
     pub state: String,
     /// Our figure, as text.
@@ -137,22 +140,23 @@ const fn ink(verdict: Verdict) -> Ink {
 pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
     let mut out: String = rows.iter().map(|row| claim(row, style)).collect();
     let known = |v: Verdict| rows.iter().filter(|r| r.state == v.key()).count();
-    let mut parts: Vec<String> = (words::VERDICTS.into_iter().map(|v| (v, known(v))))
-        .filter(|(_, n)| *n > 0)
-        .map(|(v, n)| format!("{} {n} {}", words::sign(v), words::plural_word(v, n)))
-        .collect();
-    let rest = rows.len() - words::VERDICTS.into_iter().map(known).sum::<usize>();
-    if rest > 0 {
-        parts.push(format!("{rest} not run"));
-    }
-    parts.insert(
-        0,
-        format!("{} {}", rows.len(), words::plural(rows.len(), "claim", "claims")),
+    let (held, not_held) = (known(Verdict::Holds), known(Verdict::DoesNotHold));
+    let elsewhere = known(Verdict::NotTestable);
+    let totals = format!(
+        "{}: ✓ {held} held · ✗ {not_held} not held · ? {} open · – {elsewhere} elsewhere",
+        counted(rows.len(), "claim"),
+        rows.len() - held - not_held - elsewhere
     );
     out.push('\n');
-    out.push_str(&paragraph(&parts.join(" · "), style.width, ""));
+    out.push_str(&paragraph(&totals, style.width, ""));
+    out.push_str(&paragraph(HOW_DECIDED, style.width, ""));
     out
 }
+
+/// By what a claim stands where it does.
+const HOW_DECIDED: &str = "A claim holds where the whole 95 % interval of its figure is within its rule, and does not hold \
+    where all of it is outside; it is open where neither is so or nothing was measured, and elsewhere where this machine \
+    cannot test it.";
 
 /// A claim beside its state; below it where there is no room beside.
 fn claim(row: &ClaimRow, style: &Style) -> String {
@@ -161,7 +165,11 @@ fn claim(row: &ClaimRow, style: &Style) -> String {
     let mut figures = Vec::new();
     figures.extend(row.measured.as_ref().map(|m| format!("here {m}")));
     figures.extend(row.published.as_ref().map(|p| format!("published {p}")));
-    let mut lines = vec![row.claim.clone(), figures.join(" · ")];
+    let mut lines = vec![
+        row.claim.clone(),
+        figures.join(" · "),
+        format!("Rule: {}", row.rule),
+    ];
     lines.extend(row.reason.as_ref().map(|r| format!("Why: {r}")));
     lines.extend(row.note.as_ref().map(|n| format!("Before quoting: {n}")));
     lines.push(format!("{}: {}", row.source, row.id));

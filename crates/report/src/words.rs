@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use threadgauge_results::units::Scale;
+use threadgauge_results::units::{Scale, counted};
 use threadgauge_results::{
     Claim, ComparisonResult, ExperimentResult, Finding, Ranking, Results, Separated, Status, Verdict,
     false_alarms,
@@ -221,8 +221,9 @@ pub(crate) const fn status(status: Status) -> &'static str {
     }
 }
 
-/// Why an experiment stopped measuring.
-pub(crate) fn stopped(because: &str) -> String {
+/// Why an experiment stopped measuring: its key in `results.json`, in words.
+#[must_use]
+pub fn stopped(because: &str) -> String {
     match because {
         "rounds" => "all planned rounds were measured".to_owned(),
         "precision" => "the primary intervals were narrow enough".to_owned(),
@@ -238,7 +239,7 @@ pub(crate) fn case_counts(experiment: &ExperimentResult) -> String {
     let of = |s| experiment.cases.iter().filter(|c| c.status == s).count();
     let (ok, failed, skipped) = (of(Status::Ok), of(Status::Failed), of(Status::Skipped));
     let n = experiment.cases.len();
-    let mut text = format!("{n} {}", plural(n, "case", "cases"));
+    let mut text = counted(n, "case");
     if failed + skipped > 0 {
         text.push_str(&format!(": {ok} measured"));
         for (count, word) in [(failed, "failed"), (skipped, "skipped")] {
@@ -264,10 +265,10 @@ pub(crate) fn skipped(experiment: &ExperimentResult) -> Option<String> {
         ""
     };
     Some(format!(
-        "{}: {} of {} cases skipped: {}{others}.",
+        "{}: {} of {} skipped: {}{others}.",
         experiment.id,
         skipped().count(),
-        cases.len(),
+        counted(cases.len(), "case"),
         why.trim_end_matches('.'),
     ))
 }

@@ -229,8 +229,9 @@ fn of_experiment(
     let alone = of_a.cases.len() + of_b.cases.len() - 2 * cells.len();
     doubts.extend((alone > 0).then(|| {
         format!(
-            "{}: {alone} cases are in one of the two runs only and are left out",
-            of_a.id
+            "{}: {} in one of the two runs only, left out",
+            of_a.id,
+            crate::units::counted(alone, "case")
         )
     }));
     (cells, doubts)

@@ -263,6 +263,25 @@ pub fn count(n: usize) -> String {
     group(&n.to_string())
 }
 
+/// So many of what a noun names: `1 case`, `2 cases`, `3 processes`, `4 tries`.
+///
+/// ```
+/// use threadgauge_results::units::counted;
+///
+/// assert_eq!([counted(1, "case"), counted(0, "case")], ["1 case", "0 cases"]);
+/// assert_eq!([counted(2, "process"), counted(3, "try")], ["2 processes", "3 tries"]);
+/// ```
+pub fn counted(n: usize, noun: &str) -> String {
+    let nouns = match noun {
+        _ if n == 1 => noun.to_owned(),
+        _ if noun.ends_with('s') => format!("{noun}es"),
+        _ => noun
+            .strip_suffix('y')
+            .map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies")),
+    };
+    format!("{} {nouns}", count(n))
+}
+
 /// The head of a metric's column: `ns_per_unit` reads `time per unit`.
 pub fn metric_name(metric: &str) -> String {
     let name = match metric.strip_prefix("ns_per_") {

@@ -61,7 +61,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   threadgauge claims
-  threadgauge claims threadgauge-results/2026-11-21-4f2a --json")]
+  threadgauge claims threadgauge-results/2026-11-21-4f2a --json
+  threadgauge claims threadgauge-results/2026-11-21-4f2a --verdict held,not-held
+  threadgauge claims --source JAWS --text reactor")]
     Claims(ClaimsOptions),
     /// Two results folders: what changed, by how much, and how certain that is
     #[command(after_help = "\
@@ -220,9 +222,31 @@ pub struct ClaimsOptions {
     /// A results folder; without one, which experiment decides each claim
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// Only claims that stand so; several are alternatives
+    #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',')]
+    pub verdict: Vec<Standing>,
+    /// Only claims of this source: a part of its name or year, or its number; several are alternatives
+    #[arg(long, value_name = "NAME")]
+    pub source: Vec<String>,
+    /// Only claims that have this in their words or id, in either case
+    #[arg(long, value_name = "WORDS")]
+    pub text: Option<String>,
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where a claim stands, coarser than its verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Standing {
+    /// It holds here
+    Held,
+    /// It does not hold here
+    NotHeld,
+    /// Inconclusive, not measured in this run, or not run
+    Open,
+    /// Not testable on this machine
+    Elsewhere,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@
 //! answered) steers the terminal, or the build server that reads along.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use serde::Serialize;
@@ -63,7 +64,27 @@ pub fn print_words(text: &str) -> anyhow::Result<()> {
 
 /// Says something to the person; nobody listening is no failure.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", harmless(text));
+    let text = harmless(text);
+    let _ = match io::stderr().is_terminal() {
+        true => write!(io::stderr(), "{}", fitted(&text, room())),
+        false => writeln!(io::stderr(), "{text}"),
+    };
+}
+
+/// `text` in one line of at most so many columns, cut between two words, or between two values of a case.
+pub fn in_a_line(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    // With the sign that follows, so that a word that just fits stays.
+    let begin: String = text.chars().take(width).collect();
+    let end = begin.rfind([' ', ',']).unwrap_or(0);
+    format!("{}…", &begin[..end])
+}
+
+/// The columns of standard error.
+pub fn room() -> usize {
+    columns(io::stderr())
 }
 
 /// A path in a line.
@@ -116,7 +137,11 @@ fn is_dumb() -> bool {
 }
 
 fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout());
+    columns(io::stdout())
+}
+
+fn columns(of: impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(of);
     size.ok()
         .map(|s| usize::from(s.ws_col))
         .filter(|&w| w > 0)
@@ -126,6 +151,15 @@ fn width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_ends_between_two_words() {
+        let says = "about 9 s left · create · unit=thread,method=pthread";
+        assert_eq!(in_a_line(says, 52), says);
+        assert_eq!(in_a_line(says, 51), "about 9 s left · create · unit=thread…");
+        assert_eq!(in_a_line(says, 24), "about 9 s left · create…");
+        assert_eq!(in_a_line(says, 20), "about 9 s left ·…");
+    }
 
     #[test]
     fn a_cause_is_said_once() {

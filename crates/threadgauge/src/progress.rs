@@ -1,19 +1,20 @@
 //! What a person sees while it measures: what is running, what is left, and an ETA.
 //!
 //! Drawn between workers only, never by a timer, so that showing it disturbs no sample. On a terminal
-//! it is one bar; elsewhere a line whenever a round begins. An experiment that ends says its answer.
+//! it is one bar; elsewhere a line whenever a round begins. An experiment that ends says so.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use threadgauge_experiments::runnable;
-use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::{Observer, Progress};
-use threadgauge_report::short_answer;
+use threadgauge_report::stopped;
 use threadgauge_results::Store;
 use threadgauge_results::outside::clean;
 
-use crate::output::{may_colour, may_draw, say};
+use crate::output::{in_a_line, may_colour, may_draw, room, say};
+
+/// Columns of the bar.
+const BAR: usize = 20;
 
 /// Shows a run.
 pub struct Shown {
@@ -30,7 +31,7 @@ impl Shown {
         let bar = may_draw().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
             let colour = if may_colour() { ".cyan" } else { "" };
-            let template = format!("{{bar:20{colour}}} {{wide_msg}}");
+            let template = format!("{{bar:{BAR}{colour}}} {{wide_msg}}");
             bar.set_style(
                 ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
             );
@@ -71,10 +72,7 @@ impl Observer for Shown {
             self.said = Some(progress.whole);
             self.line(&otherwise);
         }
-        let left = format!(
-            "about {} left",
-            minutes(progress.left.max(Duration::from_secs(1)))
-        );
+        let left = format!("{} left", about(progress.left));
         let begins = self.experiment != progress.experiment || self.round != progress.round;
         self.experiment = progress.experiment.to_owned();
         self.round = progress.round;
@@ -91,7 +89,7 @@ impl Observer for Shown {
         };
         let done = progress.whole.saturating_sub(progress.left).as_secs_f64();
         bar.set_position((done / progress.whole.as_secs_f64().max(1e-9) * 1000.0) as u64);
-        bar.set_message(clean(&format!(
+        let says = clean(&format!(
             "{left} · {} · round {}/{} · {}/{} · {}",
             progress.experiment,
             progress.round,
@@ -102,17 +100,13 @@ impl Observer for Shown {
                 .case
                 .split_once('/')
                 .map_or(progress.case, |(_, params)| params),
-        )));
+        ));
+        bar.set_message(in_a_line(&says, room().saturating_sub(BAR + 1)));
     }
 
-    fn experiment_ends(&mut self, id: &str, because: &str, store: &Store) {
-        let results = analyse(runnable(), store).ok();
-        let ended = results.and_then(|results| results.experiments.into_iter().find(|e| e.id == id));
-        let answer = ended
-            .map(|e| short_answer(&e))
-            .filter(|answer| !answer.is_empty());
-        let answer = answer.unwrap_or_else(|| format!("done ({because})"));
-        self.line(&format!("{id}: {answer}"));
+    /// What it answers is said once, with all else at the end of the run.
+    fn experiment_ends(&mut self, id: &str, because: &str, _: &Store) {
+        self.line(&format!("{id}: {}", stopped(because)));
     }
 
     fn left_alone(&mut self) {
@@ -125,11 +119,19 @@ fn corrected(said: Option<Duration>, whole: Duration) -> Option<String> {
     const UNNOTICED: Duration = Duration::from_secs(5);
     let said = said?;
     let is_off = said.abs_diff(whole) > UNNOTICED.max(said / 5);
-    is_off.then(|| format!("By the rounds so far it takes about {} in all", minutes(whole)))
+    is_off.then(|| format!("By the rounds so far it takes {} in all", about(whole)))
+}
+
+/// About how long something takes: `about 1:01 min`, `less than a second`.
+pub fn about(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => "less than a second".to_owned(),
+        _ => format!("about {}", minutes(duration)),
+    }
 }
 
 /// A duration as a person says it.
-pub fn minutes(duration: Duration) -> String {
+fn minutes(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -146,6 +148,8 @@ mod tests {
     fn a_duration_is_said_in_the_unit_that_fits() {
         let said = [9, 61, 7260].map(|s| minutes(Duration::from_secs(s)));
         assert_eq!(said, ["9 s", "1:01 min", "2 h 01 min"]);
+        let said = [0, 999, 1_000].map(|ms| about(Duration::from_millis(ms)));
+        assert_eq!(said, ["less than a second", "less than a second", "about 1 s"]);
     }
 
     /// What a run of 3:20 minutes has said of its time when one of its cases begins.

@@ -185,16 +185,17 @@ fn a_run_writes_every_file_and_its_json_meets_the_schema() {
 }
 
 #[test]
-fn a_run_says_an_answer_when_it_has_one_and_ends_with_a_screen_or_with_all_tables() {
+fn a_run_says_its_answer_once_and_ends_with_a_screen_or_with_all_tables() {
     let dir = tempfile::tempdir().unwrap();
     let short = threadgauge(dir.path(), &tiny("1", &["--out", "short"]));
     let long = threadgauge(dir.path(), &tiny("1", &["--out", "long", "--tables"]));
-    let answers = |output: &Output| {
-        text(&output.stderr)
-            .lines()
-            .any(|line| line.starts_with("null: In the one case of this run"))
-    };
-    assert!(answers(&short) && answers(&long), "{}", text(&short.stderr));
+    let said = text(&short.stderr) + &text(&short.stdout);
+    let answers = said.matches("In the one case of this run").count();
+    assert_eq!(answers, 1, "{said}");
+    assert!(
+        !text(&long.stderr).contains("In the one case"),
+        "only with its table"
+    );
     let [screen, tables] = [short, long].map(|output| text(&output.stdout));
     assert!(
         screen.contains("\nAnswers\n") && screen.contains("Can this run be trusted?"),
@@ -839,6 +840,48 @@ fn every_experiment_is_explained() {
         let output = threadgauge(dir.path(), &["explain", id]);
         assert!(text(&output.stdout).contains("How\n"), "{id}");
     }
+}
+
+#[test]
+fn claims_are_chosen_by_where_they_stand_whose_they_are_and_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let chosen = |options: &[&str]| {
+        let all = json(&threadgauge(
+            dir.path(),
+            &[&["claims", "--json"], options].concat(),
+        ));
+        let ids = all.as_array().unwrap().iter();
+        let ids = ids.map(|claim| {
+            (
+                claim["source"].as_str().unwrap().to_owned(),
+                claim["id"].to_string(),
+            )
+        });
+        ids.collect::<Vec<_>>()
+    };
+    let all = chosen(&[]);
+    let of = |source: &str| all.iter().filter(|(of, _)| of == source).count();
+    assert_eq!(chosen(&["--source", "jaws"]).len(), of("002"));
+    assert_eq!(
+        chosen(&["--source", "001", "--source", "JAWS"]).len(),
+        of("001") + of("002")
+    );
+    assert_eq!(chosen(&["--verdict", "open"]).len(), all.len(), "nothing was run");
+    assert_eq!(chosen(&["--verdict", "held,not-held,elsewhere"]), []);
+    let pooled = chosen(&["--source", "jaws", "--text", "POOLED"]);
+    assert!(!pooled.is_empty() && pooled.len() < of("002"), "{pooled:?}");
+    let shown = text(&threadgauge(dir.path(), &["claims", "--source", "jaws"]).stdout);
+    assert!(shown.contains("claims: ✓ 0 held · ✗ 0 not held · ? "), "{shown}");
+    assert!(shown.contains("the JAWS case (2005): "), "{shown}");
+    let unknown = refused(&["claims", "--source", "nobody"]);
+    assert!(
+        unknown.contains("no source is called `nobody`; there are 000 (Asche, THRDPERF (1995)), "),
+        "{unknown}"
+    );
+    assert!(
+        refused(&["claims", "--verdict", "none"])
+            .contains("possible values: held, not-held, open, elsewhere")
+    );
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Result, bail};
 use threadgauge_experiments::decided_by;
 use threadgauge_report::{ClaimRow, claims_table};
-use threadgauge_results::published::named;
-use threadgauge_results::{Claim, Finding, claims as all, units};
+use threadgauge_results::published::{named, sources};
+use threadgauge_results::{Claim, Finding, claims as all, rule, units};
 
-use crate::cli::ClaimsOptions;
+use crate::cli::{ClaimsOptions, Standing};
 use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, style};
 
@@ -21,14 +22,64 @@ pub fn claims(options: &ClaimsOptions) -> Done {
         .filter_map(|f| Some((f.claim.as_deref()?, f)))
         .collect();
     let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
+    known(&options.source)?;
+    let chosen: Vec<&Claim> = (all().iter())
+        .filter(|claim| is_chosen(options, claim, finding(claim)))
+        .collect();
     if options.json {
-        let rows: Vec<_> = all().iter().map(|c| json(c, finding(c))).collect();
+        let rows: Vec<_> = chosen.iter().map(|c| json(c, finding(c))).collect();
         print_json(&rows)?;
     } else {
-        let rows: Vec<ClaimRow> = all().iter().map(|c| row(c, finding(c))).collect();
+        let rows: Vec<ClaimRow> = chosen.iter().map(|c| row(c, finding(c))).collect();
         print(&claims_table(&rows, &style()))?;
     }
     Ok(Verdict::Done)
+}
+
+/// Whether each name means a source.
+fn known(names: &[String]) -> Result<()> {
+    for name in names {
+        if !sources().iter().any(|source| source.is_meant_by(name)) {
+            let all: Vec<String> = sources().iter().map(|of| format!("{} ({of})", of.id)).collect();
+            bail!("no source is called `{name}`; there are {}", all.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a claim is one of those that are asked for.
+fn is_chosen(options: &ClaimsOptions, claim: &Claim, finding: Option<&Finding>) -> bool {
+    let stands = standing(finding.and_then(|finding| finding.verdict));
+    let is_of = |name: &String| {
+        let mut of = sources()
+            .iter()
+            .filter(|source| claim.source.split('+').any(|id| id == source.id));
+        of.any(|source| source.is_meant_by(name))
+    };
+    let says = |words: &String| {
+        let all = [
+            &claim.id,
+            &claim.claim,
+            &claim.quantity,
+            &claim.statistic,
+            &claim.note,
+        ];
+        let words = words.to_lowercase();
+        all.iter().any(|text| text.to_lowercase().contains(&words))
+    };
+    (options.verdict.is_empty() || options.verdict.contains(&stands))
+        && (options.source.is_empty() || options.source.iter().any(is_of))
+        && options.text.as_ref().is_none_or(says)
+}
+
+const fn standing(verdict: Option<threadgauge_results::Verdict>) -> Standing {
+    use threadgauge_results::Verdict;
+    match verdict {
+        Some(Verdict::Holds) => Standing::Held,
+        Some(Verdict::DoesNotHold) => Standing::NotHeld,
+        Some(Verdict::NotTestable) => Standing::Elsewhere,
+        Some(Verdict::Inconclusive | Verdict::NotMeasured) | None => Standing::Open,
+    }
 }
 
 /// Where a claim stands: its verdict, or which experiment would decide it.
@@ -49,6 +100,7 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
         id: claim.id.clone(),
         source: named(&claim.source),
         claim: claim.claim.clone(),
+        rule: format!("{}: {}", claim.statistic, rule(claim)),
         state: state(claim, finding),
         measured: finding.and_then(figure),
         published: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),

@@ -52,7 +52,7 @@ fn published(claim: &Claim) -> String {
     let value = if claim.published_value.is_empty() {
         "no figure published".to_owned()
     } else {
-        format!("published: {}", claim.published_value)
+        format!("published {}", claim.published_value)
     };
     let note = if claim.note.is_empty() {
         String::new()
@@ -60,7 +60,7 @@ fn published(claim: &Claim) -> String {
         format!("; before quoting: {}", claim.note)
     };
     format!(
-        "{}\n  {} ({value}{note})\n  {}",
+        "{}\n  {}: {value}{note}\n  {}",
         claim.claim,
         named(&claim.source),
         claim.id

@@ -9,11 +9,12 @@ use threadgauge_lab::schedule::{Chosen, Forecast, expected_rounds, stopping_rule
 use threadgauge_lab::site::Site;
 use threadgauge_results::Times;
 use threadgauge_results::published::named;
+use threadgauge_results::units::counted;
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
 use crate::output::{Done, Verdict, print_json, print_words};
-use crate::progress::minutes;
+use crate::progress::about;
 
 /// Prints every experiment with what it takes.
 pub fn list(options: &ListOptions) -> Done {
@@ -81,12 +82,12 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
         let by_name = if entry.first_run { "" } else { "; by name only" };
         let _ = writeln!(
             text,
-            "{}\n    {}\n    {} cases, {} rounds, about {}{by_name}{sources}",
+            "{}\n    {}\n    {}, {}, {}{by_name}{sources}",
             entry.id,
             entry.question,
-            entry.cases.len(),
-            entry.rounds,
-            minutes(entry.takes),
+            counted(entry.cases.len(), "case"),
+            counted(entry.rounds as usize, "round"),
+            about(entry.takes),
         );
         for (params, skip) in entry.cases.iter().filter(|_| options.cases) {
             let skip = skip
@@ -100,9 +101,9 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
     let (with, all) = claims_with_an_experiment();
     let _ = write!(
         text,
-        "All of them: about {}; those that a run without names measures: about {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
-        minutes(whole),
-        minutes(first)
+        "All of them: {}; those that a run without names measures: {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
+        about(whole),
+        about(first)
     );
     text
 }

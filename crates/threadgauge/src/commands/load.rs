@@ -13,6 +13,7 @@ mod mixed;
 pub mod options;
 mod server;
 mod show;
+mod table;
 mod target;
 mod workload;
 
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 use signal_hook::flag;
 use threadgauge_load::{LoadError, Search};
 use threadgauge_results::LARGEST_SEED;
+use threadgauge_results::units::counted;
 
 use crate::commands::load::keep::Kept;
 use crate::commands::load::live::Live;
@@ -249,11 +251,11 @@ impl Load<'_> {
                 break;
             }
             say(&format!(
-                "{} to {}: {} connections of {} classes, for {}{}",
+                "{} to {}: {} of {}, for {}{}",
                 options.protocol.name(),
                 self.target.address(),
-                options.connections,
-                workload.classes.len(),
+                counted(options.connections.get(), "connection"),
+                counted(workload.classes.len(), "class"),
                 options.duration,
                 mixed::of_rounds(round, options.rounds)
             ));
@@ -339,10 +341,10 @@ impl Load<'_> {
             _ => "as fast as possible".to_owned(),
         };
         format!(
-            "{} to {}: {} connections, {pace}, for {}",
+            "{} to {}: {}, {pace}, for {}",
             options.protocol.name(),
             self.target.address(),
-            level.connections,
+            counted(level.connections.get(), "connection"),
             options.duration
         )
     }
@@ -355,7 +357,11 @@ impl Load<'_> {
                 highest.map(RunDone::text).into_iter().collect()
             }
             None if runs.is_empty() => vec![NOTHING_MEASURED.to_owned()],
-            None => runs.iter().map(RunDone::text).collect(),
+            None => {
+                let table = table::of_steps(runs);
+                let each = runs.iter().map(RunDone::text);
+                each.chain((!table.is_empty()).then_some(table)).collect()
+            }
         };
         parts.extend(search.map(|search| found(self.options, search, runs, self.is_stopped())));
         parts.join("\n")
@@ -395,14 +401,14 @@ impl Load<'_> {
 fn found(options: &LoadOptions, search: &Search, runs: &[RunDone], is_stopped: bool) -> String {
     // Whether the lowest rate that does not pass was judged at all.
     let invalid = lowest_failed(search, runs).and_then(|run| run.invalid_because().first().copied());
-    let runs = runs.len();
+    let runs = counted(runs.len(), "run");
     let slo = options.slo.as_ref().map_or_else(String::new, ToString::to_string);
     let failed = search.failed.map_or_else(String::new, |rate| {
         format!("; the lowest that did not pass: {}", per_second(rate))
     });
     match search.highest {
         Some(rate) if search.is_over => format!(
-            "Highest rate that meets {slo}, confirmed three times: {}{failed} ({runs} runs).\n",
+            "Highest rate that meets {slo}, confirmed three times: {}{failed} ({runs}).\n",
             per_second(rate)
         ),
         highest if !search.is_over => {
@@ -413,7 +419,7 @@ fn found(options: &LoadOptions, search: &Search, runs: &[RunDone], is_stopped: b
             let met = highest.map_or_else(String::new, |rate| {
                 format!("; the highest that met {slo}: {}", per_second(rate))
             });
-            format!("{ended}: no rate was confirmed{met}{failed} ({runs} runs).\n")
+            format!("{ended}: no rate was confirmed{met}{failed} ({runs}).\n")
         }
         _ => {
             // It went down until a run would have had too few answers.
@@ -426,10 +432,10 @@ fn found(options: &LoadOptions, search: &Search, runs: &[RunDone], is_stopped: b
                 ""
             };
             match invalid {
-                None => format!("No rate meets {slo}{failed}{longer} ({runs} runs).\n"),
+                None => format!("No rate meets {slo}{failed}{longer} ({runs}).\n"),
                 Some(reason) => {
                     format!(
-                        "Whether a rate meets {slo} is not known{failed}, invalid: {reason}{longer} ({runs} runs).\n"
+                        "Whether a rate meets {slo} is not known{failed}, invalid: {reason}{longer} ({runs}).\n"
                     )
                 }
             }

@@ -28,7 +28,7 @@ use crate::commands::load::experiment::LOAD;
 use crate::earlier;
 use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, say, shown, style};
-use crate::progress::{Shown, minutes};
+use crate::progress::{Shown, about};
 use crate::signals::{self, Asked};
 
 /// How long a run that takes turns may be at something else than a try: it stores that, and looks at its claims.
@@ -61,7 +61,7 @@ pub fn run(options: &RunOptions) -> Done {
             Some(_) => ", and as much for the other run",
             None => "",
         };
-        say(&format!("Measuring takes about {}{beside}", minutes(takes)));
+        say(&format!("Measuring takes {}{beside}", about(takes)));
     }
     say(&format!("Results go to {}", shown(&dir)));
     let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;

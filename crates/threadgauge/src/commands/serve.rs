@@ -171,7 +171,7 @@ impl Serve<'_> {
         }
         let set = self.settings.in_words();
         if !set.is_empty() {
-            say(&format!("with {set}"));
+            say(&format!("settings: {set}"));
         }
         let most = self.settings.most_connections().get() as u64;
         if let Some(few) = few_descriptors(descriptors, self.design, most) {

@@ -115,6 +115,13 @@ fn steps_are_runs_and_a_condition_that_is_not_met_is_exit_code_1() {
     let shown = text(&output.stdout);
     // A generator that had no CPU judges nobody.
     let verdicts = ["NOT MET        p50<1us ", "INVALID  "];
+    let (shown, table) = shown.split_once("\nstep ").expect("a table of the steps is last");
+    let begins: Vec<&str> = table.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(begins[1..3], ["50.0 a second", "100 a second"], "{table}");
+    assert!(
+        table.contains("No step was good. The lowest is 50.0 a second: "),
+        "{table}"
+    );
     let runs: Vec<&str> = shown.split("connections  ").skip(1).collect();
     let says_one = |run: &&str| verdicts.iter().filter(|verdict| run.contains(**verdict)).count() == 1;
     assert!(runs.len() == 2 && runs.iter().all(says_one), "{shown}");

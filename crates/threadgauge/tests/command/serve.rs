@@ -524,7 +524,7 @@ fn settings_come_from_a_file_and_the_command_line_wins() {
     );
     served.signal("-TERM");
     let (_, out, said) = served.end();
-    assert!(said.contains("with handshake 0.01 s"), "{said}");
+    assert!(said.contains("settings: handshake 0.01 s"), "{said}");
     assert!(out.contains("1 no message in time"), "{out}");
 }
 

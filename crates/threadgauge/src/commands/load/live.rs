@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use threadgauge_load::{Latency, Second, ServerWatch, Watch};
 use threadgauge_results::units::{count, with_unit};
 
-use crate::output::{may_draw, say};
+use crate::output::{in_a_line, may_draw, room, say};
 
 /// Looks on for a person, and ends the run when it is told to.
 pub struct Live {
@@ -72,8 +72,8 @@ fn draw(come: &Receiver<Second>, takes: Duration, watch: Option<&ServerWatch>) {
         match &bar {
             Some(bar) => {
                 bar.set_position(second.at_s + 1);
-                bar.set_prefix(counted);
-                bar.set_message(timed);
+                bar.set_prefix(in_a_line(&counted, room().saturating_sub(9)));
+                bar.set_message(in_a_line(&timed, room()));
             }
             None => say(&format!("{counted} · {timed}")),
         }

@@ -326,7 +326,7 @@ impl Settings {
             self.readers.map(|n| format!("readers {n}")),
             self.writers.map(|n| format!("writers {n}")),
             self.placement.map(|it| format!("placement {}", it.name())),
-            self.sends.map(|it| format!("sends {}", it.name())),
+            self.sends.map(|it| format!("sending by {}", it.name())),
             self.max_connections.map(|n| format!("at most {n} connections")),
             self.when_full.map(|it| format!("when full {}", it.name())),
             self.idle.map(|it| format!("idle {it}")),
