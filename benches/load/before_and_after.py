@@ -15,6 +15,7 @@ in each round, given as its median over rounds with the interval of the sign tes
 """
 
 import argparse
+import io
 import json
 import math
 import os
@@ -23,6 +24,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 
 from side_by_side import cpus_for_two, middle_and_ends, on_cpu
 
@@ -48,12 +50,13 @@ DESIGNS = {
 GENERATORS = ["echo", "bytes", "http", "groups"]
 
 
-def ended(child, what):
-    """Waits for a child; returns the CPU time in seconds that it and its children used."""
+def ended(child, what, words):
+    """Waits for a child; returns the CPU time in seconds that it and its children used. Its words say why it failed."""
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != 0:
-        sys.exit(f"{what} ended with {child.returncode}")
+        words.seek(0)
+        sys.exit(f"{what} ended with {child.returncode}: {words.read()}")
     return used.ru_utime + used.ru_stime
 
 
@@ -69,12 +72,17 @@ def once(server_build, generator_build, protocol, design, cpus, seconds):
     target = f"http://{address}/1024" if protocol == "http" else address
     command = [generator_build, "load", protocol, "--target", target, "--loop", "fast", "--duration", f"{seconds}s",
                "--watch", "none", "--json", *CLIENTS[protocol]]
-    load = subprocess.Popen(command, preexec_fn=on_cpu(cpus[-1]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    said = load.stdout.read()
-    load_s = ended(load, " ".join(command))
+    with tempfile.TemporaryFile("w+") as words:
+        load = subprocess.Popen(command, preexec_fn=on_cpu(cpus[-1]), stdout=subprocess.PIPE, stderr=words)
+        said = load.stdout.read()
+        try:
+            load_s = ended(load, " ".join(command), words)
+        except SystemExit:
+            server.kill()
+            raise
     server.send_signal(signal.SIGTERM)
-    server.stderr.read()
-    server_s = ended(server, f"serve {protocol} --design {design}")
+    words = io.StringIO(server.stderr.read())
+    server_s = ended(server, f"serve {protocol} --design {design}", words)
     return server_s, load_s, json.loads(said)["runs"][0]["answered"]
 
 
