@@ -535,7 +535,7 @@ mod tests {
         }
         let says = finding(-0.3).says;
         assert!(
-            says.contains("at most −0.05") && says.contains("or at least 0.05"),
+            says.contains("at most −5 %") && says.contains("or at least 5 %"),
             "{says}"
         );
     }
