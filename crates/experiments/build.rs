@@ -37,8 +37,8 @@ fn main() {
     for name in programs.split(' ') {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }
-    let servers =
-        "processes threads reactors answer_floor groups_floor accept_floor stevens_client chat_threads";
+    let servers = "processes threads reactors stages answer_floor groups_floor accept_floor stevens_client \
+                   chat_threads";
     for name in servers.split(' ') {
         let source = format!("servers/{name}.c");
         carry(&compiler, name, &source, &["-O2", "-pthread", "-s"]);

@@ -40,6 +40,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::pipelining::EXPERIMENT,
     &crate::mixed_clients::EXPERIMENT,
     &crate::past_the_limit::EXPERIMENT,
+    &crate::stages::EXPERIMENT,
 ];
 
 /// Every experiment, and the one about computations of the user's own, which runs only where they are given.

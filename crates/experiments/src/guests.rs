@@ -553,7 +553,7 @@ mod tests {
             }
         }
         let of_units = ["ring", "wake", "handover", "contention", "compute", "placement"];
-        let others = ["footprint", "limits", "identity", "print"];
+        let others = ["footprint", "limits", "identity", "print", "stages"];
         assert_eq!(whole, [&of_units[..], &others].concat());
         assert_eq!(
             partly,

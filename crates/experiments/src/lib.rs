@@ -31,6 +31,7 @@ pub mod ring;
 pub mod server_designs;
 pub mod servers;
 pub mod source_004;
+pub mod stages;
 pub mod subscriptions;
 pub mod turnaround;
 pub mod wake;

@@ -181,7 +181,7 @@ fn plan(site: &Site) -> Plan {
     Plan {
         cases: cases.into_iter().map(Case::planned).collect(),
         reference: Case::of(EACH, AT_ONCE[0], cpus).params(),
-        budget: Duration::from_secs(site.profile.pick(25, 300, 1200)),
+        budget: Duration::from_secs(site.profile.pick(25, 190, 1200)),
     }
 }
 

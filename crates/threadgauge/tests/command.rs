@@ -255,6 +255,9 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         ("mixed-clients", "connections=0", "a number from 20"),
         ("past-the-limit", "room=0", "a number from 1 to 1000"),
         ("past-the-limit", "connections=999999", "a number from 1 to 1000"),
+        ("stages", "message_bytes=63", "a number from 64 to 4096"),
+        ("stages", "connections=0", "a number from 1 to 10000"),
+        ("stages", "load=full", "one of saturated, half, crash"),
         ("create", "count=0", "a number from 1"),
     ] {
         let said = refused(&["run", experiment, "--set", set]);
