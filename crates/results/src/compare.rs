@@ -685,7 +685,7 @@ mod tests {
         assert_eq!(compared.rows.len(), 11);
         assert_eq!(
             compared.warnings,
-            ["e: 3 cases are in one of the two runs only and are left out"]
+            ["e: 3 cases in one of the two runs only, left out"]
         );
     }
 

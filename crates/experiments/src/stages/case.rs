@@ -2,7 +2,6 @@
 
 use threadgauge_lab::prelude::*;
 
-use super::measure::{BEFORE, CRASHED, TIMED, TIMEOUT, WARM};
 use crate::guests::{Guest, guest};
 
 /// `guests/c/servers/stages.c`.
@@ -19,6 +18,15 @@ pub(super) const P99: Metric = metric("p99_delay_ns", "ns");
 pub(super) const CPU: Metric = metric("server_cpu_ns_per_message", "ns");
 /// How busy the client kept its CPU.
 pub(super) const BUSY: Metric = metric("client_cpu_share", "share");
+
+/// Before what is measured, and that.
+pub(super) const WARM: Duration = Duration::from_millis(20);
+pub(super) const TIMED: Duration = Duration::from_millis(100);
+/// From the beginning of the load until the crash, and how long the load lasts after it.
+pub(super) const BEFORE: Duration = Duration::from_millis(50);
+pub(super) const CRASHED: Duration = Duration::from_millis(100);
+/// Without an answer for so long a message has lost it, where the server crashes.
+pub(super) const TIMEOUT: Duration = Duration::from_millis(300);
 /// The longest time in which nobody had an answer.
 pub(super) const SILENCE: Metric = metric("silence_ns", "ns");
 /// Of the connections, those that the crash did not end.

@@ -10,19 +10,14 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_load::{Arrivals, Clients, Failure, LoadError, Pace, Ramp, Record, Requests, Watch};
 
-use super::case::{BUSY, CPU, Case, LOST, Load, P50, P99, RATE, SILENCE, STAGES, SURVIVED, TIME};
+use super::case::{
+    BEFORE, BUSY, CPU, CRASHED, Case, LOST, Load, P50, P99, RATE, SILENCE, STAGES, SURVIVED, TIME, TIMED,
+    TIMEOUT, WARM,
+};
 use super::message::{self, Kind, Silence, Transfers};
 use crate::servers::clients::{Addresses, has_room};
 use crate::servers::cpu_since;
 
-/// Before what is measured, and that.
-pub(super) const WARM: Duration = Duration::from_millis(20);
-pub(super) const TIMED: Duration = Duration::from_millis(100);
-/// From the beginning of the load until the crash, and how long the load lasts after it.
-pub(super) const BEFORE: Duration = Duration::from_millis(50);
-pub(super) const CRASHED: Duration = Duration::from_millis(100);
-/// Without an answer for so long a message has lost it, where the server crashes.
-pub(super) const TIMEOUT: Duration = Duration::from_millis(300);
 /// … and where it does not: on any machine, none.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of the client's CPU, the most that it may use where the server is to be what is measured.

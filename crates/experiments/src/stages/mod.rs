@@ -1,4 +1,5 @@
-//! Question: what do message I/O in one process and decoding and logic in another cost, and what do they save in a crash?
+//! Question: what do message I/O in one process and decoding and logic in another cost, and what do they save in a
+//! crash?
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. The server is a program in C,
 //! `guests/c/servers/stages.c`, which has the same stages in each arrangement. `case` has the grid, `message` what

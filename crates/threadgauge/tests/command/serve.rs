@@ -326,7 +326,7 @@ fn the_summary_says_what_happened() {
     assert_eq!(code, Some(0));
     assert_eq!(
         said,
-        "bytes on iterative: one thread serves one connection after the other\nwith idle 60 s\n"
+        "bytes on iterative: one thread serves one connection after the other\nsettings: idle 60 s\n"
     );
     for line in [
         "bytes on iterative\n",
