@@ -18,6 +18,12 @@ pub(super) const P99: Metric = metric("p99_delay_ns", "ns");
 pub(super) const CPU: Metric = metric("server_cpu_ns_per_message", "ns");
 /// How busy the client kept its CPU.
 pub(super) const BUSY: Metric = metric("client_cpu_share", "share");
+/// The longest time in which nobody had an answer.
+pub(super) const SILENCE: Metric = metric("silence_ns", "ns");
+/// Of the connections, those that the crash did not end.
+pub(super) const SURVIVED: Metric = metric("connections_survive", "share");
+/// Messages that were never answered.
+pub(super) const LOST: Metric = metric("answers_lost", "answers");
 
 /// Before what is measured, and that.
 pub(super) const WARM: Duration = Duration::from_millis(20);
@@ -27,12 +33,6 @@ pub(super) const BEFORE: Duration = Duration::from_millis(50);
 pub(super) const CRASHED: Duration = Duration::from_millis(100);
 /// Without an answer for so long a message has lost it, where the server crashes.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(300);
-/// The longest time in which nobody had an answer.
-pub(super) const SILENCE: Metric = metric("silence_ns", "ns");
-/// Of the connections, those that the crash did not end.
-pub(super) const SURVIVED: Metric = metric("connections_survive", "share");
-/// Messages that were never answered.
-pub(super) const LOST: Metric = metric("answers_lost", "answers");
 
 words! {
     /// Where message I/O, decoding and logic run.

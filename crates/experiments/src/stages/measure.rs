@@ -18,7 +18,7 @@ use super::message::{self, Kind, Silence, Transfers};
 use crate::servers::clients::{Addresses, has_room};
 use crate::servers::cpu_since;
 
-/// … and where it does not: on any machine, none.
+/// Without an answer for so long a message has lost it where no server crashes: on any machine, none has.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Of the client's CPU, the most that it may use where the server is to be what is measured.
 const BUSIEST: f64 = 0.85;
