@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use threadgauge_results::outside::steers;
+use threadgauge_results::published::cited;
 use threadgauge_results::units::{self, Scale};
 use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Table, Trust, Verdict};
 
@@ -13,7 +15,6 @@ use crate::costs;
 use crate::facts::{facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::words;
-use threadgauge_results::outside::steers;
 
 /// The report as Markdown, in the order of the page.
 #[must_use]
@@ -344,11 +345,11 @@ fn rows(out: &mut String, heads: &[String], body: impl Iterator<Item = Vec<Strin
     out.push('\n');
 }
 
-/// Text that is neither markup, nor a link or picture, nor the end of a cell.
+/// Text that is neither markup, nor a link or picture, nor the end of a cell, with sources by their names.
 pub(crate) fn cell(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
-    for c in text.chars() {
+    for c in cited(text).chars() {
         match c {
             '|' | '*' | '\\' => out.extend(['\\', c]),
             // One begins code, which is for us to write; several, a block that has no end.

@@ -465,7 +465,7 @@ fn a_cost_that_compares_kinds_is_seen_at_once_and_leads_to_its_experiment() {
         "the chart has it too: {seen}"
     );
     assert!(
-        seen.contains("published: 6.6 µs (source 003, Linux 2.6.9 of 2004)"),
+        seen.contains("published: 6.6 µs (Processes against threads (2004), Linux 2.6.9 of 2004)"),
         "{seen}"
     );
     for what in ["make and end, a new program", "gain of a second CPU"] {

@@ -2,10 +2,12 @@
 //! samples.
 
 use maud::{Markup, html as markup};
+use threadgauge_results::published::named;
 use threadgauge_results::{ExperimentResult, units};
 
 use super::text::{clean, section_id};
 use super::{cases, figure, raw, table};
+
 use crate::cases::Cases;
 use crate::{SampleRow, short_answer, words};
 
@@ -100,7 +102,7 @@ fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize, tables:
 fn setting(e: &ExperimentResult) -> Markup {
     markup! {
         p.small {
-            @if !e.sources.is_empty() { "Re-tests " (words::plural(e.sources.len(), "source ", "sources ")) (clean(&e.sources.join(", "))) ". " }
+            @if !e.sources.is_empty() { "Re-tests " (clean(&named(&e.sources.join("+")))) ". " }
             (e.rounds) " " (words::plural(e.rounds as usize, "round", "rounds"))
             "; measuring ended because " (clean(&words::stopped(&e.stopped_because))) ". "
             (units::count(e.discarded as usize)) " " (words::plural(e.discarded as usize, "sample was", "samples were"))

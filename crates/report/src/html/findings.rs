@@ -2,6 +2,7 @@
 //! only another machine can test; and the facts. What a decided one opens to.
 
 use maud::{Markup, html as markup};
+use threadgauge_results::published::named;
 use threadgauge_results::{Claim, ExperimentResult, Finding, Results, Verdict, rule};
 
 use super::text::{clean, coded, finding_id, section_id};
@@ -201,7 +202,7 @@ pub(super) fn body(f: &Finding) -> Markup {
                     @if let Some(theirs) = theirs { span { "published " b { (clean(&theirs)) } } }
                     @if let Some(id) = &f.claim {
                         span {
-                            @if let Some(claim) = claim { "source " (claim.source) ", " }
+                            @if let Some(claim) = claim { (named(&claim.source)) ", " }
                             "claim " code { (clean(id)) }
                         }
                     }

@@ -3,10 +3,12 @@
 use maud::{Markup, html as markup};
 
 use threadgauge_results::outside::steers;
+use threadgauge_results::published::cited;
 
-/// Text without what steers: control characters HTML does not allow even escaped.
+/// Text for a reader: sources by their names, and nothing that steers, which HTML does not allow even escaped.
 pub(super) fn clean(text: &str) -> String {
-    text.chars()
+    cited(text)
+        .chars()
         .map(|c| {
             if steers(c) && c != '\n' && c != '\t' {
                 '\u{fffd}'
