@@ -11,6 +11,7 @@ use threadgauge_load::exchange::Numbered;
 use threadgauge_load::{Clients, Pace, Ramp, Record, Requests};
 use threadgauge_results::{Figure, Table};
 
+use crate::servers::clients::all_answered;
 use crate::servers::{Design, cpu_since};
 
 /// Wall time over the answers of all connections.
@@ -204,13 +205,13 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         let record = requests.run(Pace::FAST, Ramp::hold(span), u64::MAX, &mut ());
         record.map_err(failed)
     };
-    checked(&runs(WARM)?)?;
+    all_answered(&runs(WARM)?)?;
     let before = server.activity()?;
     let record = runs(TIMED)?;
     let after = server.activity()?;
     drop(requests);
     server.end()?;
-    checked(&record)?;
+    all_answered(&record)?;
     tell(worker, &record, cpu_since(&before, &after));
     Ok(())
 }
@@ -231,26 +232,6 @@ fn tell(worker: &mut Worker, record: &Record, used: Duration) {
     if let Some(p50_ns) = record.service.ns(0.5) {
         worker.record(LATENCY, p50_ns as f64);
     }
-}
-
-/// Every request has its answer, and that is right.
-fn checked(record: &Record) -> Result<(), CaseError> {
-    let failed = record.failures.total() + record.unfinished;
-    if failed == 0 && record.answered > 0 {
-        return Ok(());
-    }
-    let kinds: Vec<String> = record
-        .failures
-        .each()
-        .map(|(kind, count)| format!("{count} {}", kind.name()))
-        .collect();
-    Err(CaseError::Failed(format!(
-        "{} of {} requests have no good answer: {} unfinished {}",
-        record.sent - record.answered,
-        record.sent,
-        record.unfinished,
-        kinds.join(", ")
-    )))
 }
 
 fn read(view: &View<'_>) -> Answer {
@@ -392,7 +373,6 @@ fn figures_table(view: &View<'_>) -> Table {
 mod tests {
     use super::*;
     use threadgauge_lab::testing;
-    use threadgauge_load::Failures;
     use threadgauge_results::{Sample, Verdict};
 
     const CLAIM: &str = "pipelining-beats-request-response";
@@ -470,24 +450,5 @@ mod tests {
         assert_eq!(sample.value(LATENCY.name), None, "nothing was timed");
         let is_busy = |sample: &Sample| sample.tags.iter().any(|tag| tag == "client-busy");
         assert!(!is_busy(&sample) && is_busy(&told(6)));
-    }
-
-    #[test]
-    fn a_request_without_a_good_answer_fails_the_sample() {
-        let good = Record {
-            sent: 5,
-            answered: 5,
-            failures: Failures::default(),
-            ..Record::default()
-        };
-        assert!(checked(&good).is_ok());
-        let unfinished = Record {
-            answered: 4,
-            unfinished: 1,
-            ..good
-        };
-        let error = checked(&unfinished).unwrap_err().to_string();
-        assert!(error.contains("1 of 5 requests"), "{error}");
-        assert!(checked(&Record::default()).is_err(), "nothing was measured");
     }
 }

@@ -50,7 +50,8 @@ enum Port {
 }
 
 /// How long to wait before trying again after the system had no descriptor, memory, process or thread for a
-/// connection, if none ends before.
+/// connection, if none ends before. Who accepts for itself alone (a preforked child, a prethreaded thread) does not
+/// hear of the others' ends, and waits so long.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 /// How often a free port is looked for that is free in both families.

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
-use threadgauge_load::{Needs, preflight};
+use threadgauge_load::{Needs, Record, preflight};
 use threadgauge_machine::{Advice, CpuList, Severity, pin_thread};
 use threadgauge_results::Table;
 
@@ -163,6 +163,27 @@ fn lacks(item: &Advice, from: Addresses) -> bool {
     item.severity == Severity::Serious && (item.subject != "local ports" || from == Addresses::One)
 }
 
+/// # Errors
+///
+/// Where a request has no answer, or a wrong one; or where none was asked.
+pub fn all_answered(record: &Record) -> Result<(), CaseError> {
+    let failed = record.failures.total() + record.unfinished;
+    if failed == 0 && record.answered > 0 {
+        return Ok(());
+    }
+    let kinds: Vec<String> = record
+        .failures
+        .each()
+        .map(|(kind, count)| format!("{count} {}", kind.name()))
+        .collect();
+    Err(CaseError::Failed(format!(
+        "{failed} of {} requests have no good answer: {} unfinished {}",
+        record.sent,
+        record.unfinished,
+        kinds.join(", ")
+    )))
+}
+
 /// Whether the clients are a part of what is measured: of each of `what`, the server's CPU time of a `unit` with `half`
 /// the connections and with all. None where nothing was measured.
 #[must_use]
@@ -231,5 +252,23 @@ mod tests {
         let error = has_room(70_000, Addresses::One).unwrap_err();
         assert!(matches!(error, CaseError::Skipped(_)), "{error}");
         has_room(1, Addresses::Many).unwrap();
+    }
+
+    #[test]
+    fn a_request_without_a_good_answer_fails_the_sample_in_words() {
+        let good = Record {
+            sent: 5,
+            answered: 5,
+            ..Record::default()
+        };
+        assert!(all_answered(&good).is_ok());
+        let unfinished = Record {
+            answered: 4,
+            unfinished: 1,
+            ..good
+        };
+        let error = all_answered(&unfinished).unwrap_err().to_string();
+        assert!(error.contains("1 of 5 requests"), "{error}");
+        assert!(all_answered(&Record::default()).is_err(), "nothing was measured");
     }
 }
