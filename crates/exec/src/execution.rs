@@ -39,8 +39,8 @@ use crate::{large, pool, thread_per_object};
 ///   asks** it, nothing is finished meanwhile, and it must not wait for a finisher: in [`Mode::Throughput`] with a
 ///   degree above 1, with helper processes, and with futures. A caller that is the only carrier asks when all before is
 ///   finished. The call returns when the iterator has answered: like a processor, it cannot be ended.
-/// - At no time do more than *k* **processors** run. They run on any thread, in any order, started in
-///   the order of the objects.
+/// - At no time do more than *k* **processors** run. They run on any thread. Objects are taken in their order; a
+///   carrier may take several brief ones at once, and another begin with what comes after them meanwhile.
 /// - The **finisher** runs on the caller's thread, one at a time, for each object exactly once, as soon as the
 ///   object is done, and needs neither `Send` nor `Sync`. A slow one holds the processors up: a worker with
 ///   results waiting (4, or as many as fit into 64 KiB while processors are short) waits for it.

@@ -319,10 +319,11 @@ on_every_carrier! {
     }
 
     fn the_first_error_stops(with, on) {
-        let token = StopToken::new();
+        let (token, begun) = (StopToken::new(), AtomicUsize::new(0));
         let tried = on(with(2).announce_stop(&token)).try_for_each(
             0..300,
             |i| {
+                begun.fetch_add(1, SeqCst);
                 if *i == 7 {
                     return Err("seven");
                 }
@@ -334,19 +335,28 @@ on_every_carrier! {
             |_| (),
         );
         assert_eq!(tried.report.ended, Ended::Failed);
-        // One before it may have been taken and not begun.
-        assert!(tried.report.finished >= 6);
         assert_eq!((tried.failed.len(), tried.failed[0].index), (1, 7));
+        // What has begun is finished; what was taken and had not begun comes back.
+        let finished = tried.report.finished;
+        assert_eq!(finished + 1, begun.load(SeqCst));
+        let rest: Vec<_> = tried.report.rest.collect();
+        assert!(!rest.contains(&7));
+        assert_eq!(finished + 1 + rest.len(), 300);
+    }
+
+    fn the_first_error_is_what_is_told(with, on) {
+        let tried = on(with(2)).try_for_each(0..300, |i| (*i != 7).then_some(*i).ok_or("seven"), |_| ());
         assert_eq!(tried.ok().err(), Some(Incomplete::Failed("seven")));
     }
 
     fn a_panic_in_the_processor_arrives_here(with, on) {
-        let token = StopToken::new();
+        let (token, begun) = (StopToken::new(), AtomicUsize::new(0));
         let mut finished = 0;
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let _ = on(with(2).announce_stop(&token)).for_each(
                 0..300,
                 |i| {
+                    begun.fetch_add(1, SeqCst);
                     assert!(*i != 5, "five");
                     if *i > 5 {
                         a_while_or_until_stopped(&token);
@@ -357,7 +367,7 @@ on_every_carrier! {
         }));
         let message = *caught.unwrap_err().downcast::<&str>().unwrap();
         assert_eq!(message, "five");
-        assert!(finished >= 4);
+        assert_eq!(finished + 1, begun.load(SeqCst));
     }
 
     fn a_panic_in_the_finisher_arrives_here(with, on) {
