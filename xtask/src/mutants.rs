@@ -3,13 +3,14 @@
 //! cargo-mutants changes one place at a time, and each change is judged by the tests of its own crate. Of the files
 //! that decide a verdict or a sample every change must be noticed; of all others of a crate a sample is tried, of
 //! which one in twenty may go unseen. Each crate says in its manifest, under `package.metadata.mutants`, which files
-//! decide, which tests judge where some take minutes, which packages' tests do beside its own, and how many changes
-//! are tried at once (`jobs`) where tests wait more than they compute: a crate is to take an hour. A change that
-//! changes nothing is named in `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
+//! decide, which tests judge where some take minutes, and which packages' tests do beside its own. As many changes are
+//! tried at once as there are CPUs, so that a crate takes an hour on two. A change that changes nothing is named in
+//! `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
 
 use std::fs;
 use std::num::NonZeroUsize;
 use std::process::Command;
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -20,6 +21,8 @@ use crate::{deps, shell};
 pub const SAMPLE: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 /// What share of them may go unseen.
 const MAY_GO_UNSEEN: f64 = 0.05;
+/// More of them at once disturb one another: each builds and tests on all CPUs.
+const MOST_AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// Where cargo-mutants keeps what it found.
 const OUTPUT: &str = "target/mutants";
 
@@ -132,14 +135,11 @@ fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)>
         package["name"].as_str().unwrap_or_default()
     );
     fs::create_dir_all(&output)?;
+    let jobs = available_parallelism()?.min(MOST_AT_ONCE);
     let mut command = mutants(package);
     command
         .args(["--output", &output])
-        .args(
-            package["metadata"]["mutants"]["jobs"]
-                .as_u64()
-                .map(|jobs| format!("--jobs={jobs}")),
-        )
+        .arg(format!("--jobs={jobs}"))
         .args(options)
         .args(judges(package));
     // A change is to be compiled in a second or two; nobody debugs it.
