@@ -16,6 +16,7 @@ mod lines;
 #[cfg(test)]
 mod lint;
 mod look;
+mod mark;
 mod meaning;
 mod quantity;
 pub(crate) mod svg;

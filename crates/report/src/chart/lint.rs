@@ -13,7 +13,7 @@ use threadgauge_results::{Figure, Origin, Point, Results, Scale};
 
 use super::axis::NARROW;
 use super::quantity::Bounds;
-use super::{Drawing, Panel, arranged, draw, meaning};
+use super::{Drawing, Panel, arranged, draw};
 use crate::by_kind::ByKind;
 
 /// How far off a mark may be: places are rounded, and those of ticks too.
@@ -72,9 +72,12 @@ fn of_run(file: &Path) -> Vec<(String, Faults)> {
     let of_experiments = (results.experiments.iter())
         .flat_map(|e| e.figures.iter().map(|figure| (e.id.clone(), figure.clone())));
     let of_run = ByKind::of(&results).and_then(|by_kind| by_kind.chart());
-    let all = of_experiments.chain(of_run.map(|figure| ("run".to_owned(), figure)));
-    all.map(|(of, figure)| (format!("{run} {of} {}", figure.id), faults(&figure)))
-        .collect()
+    let all: Vec<(String, Figure)> = of_experiments
+        .chain(of_run.map(|figure| ("run".to_owned(), figure)))
+        .collect();
+    let alike = alike(all.iter().map(|(_, figure)| figure));
+    let each = (all.iter()).map(|(of, figure)| (format!("{run} {of} {}", figure.id), faults(figure)));
+    each.chain([(run.to_string(), alike)]).collect()
 }
 
 /// All that is wrong with a figure.
@@ -159,23 +162,77 @@ fn says_its_unit(label: &str, scale: Scale) -> bool {
     scale == Scale::Category || UNITS.contains(&unit) || counts || label.contains(" / ")
 }
 
-/// A meaning of the whole report has its colour, and nothing else in the chart has it.
-fn colours(figure: &Figure, panel: &Panel, faults: &mut Faults) {
-    let of = |i: usize| meaning::of(&figure.series[i].name).map(|meaning| format!(" s{}\"", meaning + 1));
-    let taken: Vec<String> = (0..figure.series.len()).filter_map(of).collect();
-    for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
-        let is_right = match of(*i) {
-            _ if figure.series[*i].origin == Origin::Ideal => swatch.contains(" s0\""),
-            Some(colour) => swatch.contains(&colour),
-            None => !taken.iter().any(|colour| swatch.contains(colour)),
+/// How a series looks, as its swatch says: its colour, its mark, and its line where it has one.
+fn look(swatch: &str) -> [String; 3] {
+    let document = Document::parse(swatch).unwrap();
+    let root = document.root_element();
+    let of = |class: &str, attribute: &str| {
+        let has = |node: &Node<'_, '_>| {
+            node.attribute("class")
+                .is_some_and(|all| all.split(' ').next() == Some(class))
         };
-        if !is_right {
-            faults.push((
-                "colour",
-                format!("{:?} has that of another meaning", figure.series[*i].name),
-            ));
+        let found = root.descendants().find(has);
+        let part = |node: Node<'_, '_>| {
+            format!(
+                "{} {}",
+                node.attribute("class").unwrap(),
+                node.attribute(attribute).unwrap_or_default()
+            )
+        };
+        found.map(part).unwrap_or_default()
+    };
+    let colour = root.attribute("class").unwrap().replace("swatch ", "");
+    [colour, of("m", "d"), of("l", "stroke-dasharray")]
+}
+
+/// Two series of a chart look different, and a unit has its colour.
+fn colours(figure: &Figure, panel: &Panel, faults: &mut Faults) {
+    const OF_UNITS: [(&str, &str); 5] = [
+        ("thread", "s1"),
+        ("process", "s2"),
+        ("reactor", "s4"),
+        ("coroutine", "s5"),
+        ("coroutines", "s5"),
+    ];
+    let mut seen: Vec<([String; 3], &str)> = Vec::new();
+    for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
+        let (name, look) = (figure.series[*i].name.as_str(), look(swatch));
+        let first = name.split([' ', ',', ':']).next().unwrap();
+        let of_unit = OF_UNITS.iter().find(|(unit, _)| *unit == first);
+        if of_unit.is_some_and(|(_, colour)| look[0] != *colour) {
+            faults.push(("colour", format!("{name:?} has {}", look[0])));
+        }
+        if let Some((_, other)) = seen.iter().find(|(other, _)| *other == look) {
+            faults.push(("look", format!("{name:?} looks like {other:?}")));
+        }
+        seen.push((look, name));
+    }
+}
+
+/// A name looks the same in all charts of a run, drawn with a line or not.
+fn alike<'a>(figures: impl Iterator<Item = &'a Figure>) -> Faults {
+    let mut looks: BTreeMap<(String, String), (String, [String; 2])> = BTreeMap::new();
+    let mut faults = Faults::new();
+    for figure in figures {
+        for panel in draw(figure, "f").panels {
+            for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
+                let series = &figure.series[*i];
+                let [colour, mark, _] = look(swatch);
+                let first = || (figure.id.clone(), [colour.clone(), mark.clone()]);
+                let (of, then) = looks
+                    .entry((series.name.clone(), format!("{:?}", series.origin)))
+                    .or_insert_with(first);
+                let is_same = then[0] == colour && (mark.is_empty() || then[1].is_empty() || then[1] == mark);
+                if !is_same {
+                    faults.push((
+                        "alike",
+                        format!("{:?} of {} is not as in {of}", series.name, figure.id),
+                    ));
+                }
+            }
         }
     }
+    faults
 }
 
 /// Series that are nowhere a pixel apart and of which that is not said.

@@ -2,6 +2,7 @@
 
 use threadgauge_results::{Figure, Origin, Point, Scale, Series};
 
+use super::mark::{Colour, WIDEST, shape};
 use super::meaning::looks;
 use super::svg::{Svg, n};
 
@@ -26,7 +27,7 @@ impl Line<'_> {
 /// a dashed line alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
-    colour: usize,
+    colour: Colour,
     shape: usize,
     origin: Origin,
 }
@@ -37,7 +38,7 @@ impl Look {
         let origin = figure.series[index].origin;
         let (colour, shape) = looks(&figure.series)[index];
         Self {
-            colour: colour + 1,
+            colour,
             shape,
             origin,
         }
@@ -45,12 +46,7 @@ impl Look {
 
     /// The class that sets the colour.
     pub fn class(&self) -> String {
-        if self.origin == Origin::Ideal {
-            "s0".to_owned()
-        } else {
-            // `--s1` to `--s8` of the page.
-            format!("s{}", self.colour)
-        }
+        self.colour.class()
     }
 
     /// The attribute that sets the dash; empty for a whole line.
@@ -71,25 +67,14 @@ impl Look {
 
     /// Draws the marker around a place; around others, `scale` times as large as any alone.
     pub fn marker(&self, svg: &mut Svg, (x, y): (f64, f64), scale: f64) {
-        const WIDEST: f64 = 10.0;
         let class = match self.origin {
             Origin::Measured => "m",
             Origin::Published => "m h",
             Origin::Ideal => "m i",
         };
-        let (width, d) = match self.shape {
-            _ if self.origin == Origin::Ideal => (9.0, "M-4.5 0h9M0-4.5v9"),
-            0 => (8.0, "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"),
-            1 => (7.2, "M-3.6 0v-3.6h7.2v7.2h-7.2z"),
-            2 => (9.6, "M-4.8 3.6l4.8-8.6 4.8 8.6z"),
-            3 => (WIDEST, "M-5 0l5-5.2 5 5.2-5 5.2z"),
-            4 => (9.6, "M-4.8-3.6l4.8 8.6 4.8-8.6z"),
-            5 => (
-                8.8,
-                "M-4.4 0v-1.6h2.8v-2.8h3.2v2.8h2.8v3.2h-2.8v2.8h-3.2v-2.8h-2.8z",
-            ),
-            6 => (9.6, "M-4.8 0l2.4-4.2h4.8l2.4 4.2-2.4 4.2h-4.8z"),
-            _ => (8.8, "M-4.4-4.4l4.4 2.6 4.4-2.6v8.8l-4.4-2.6-4.4 2.6z"),
+        let (width, d) = match self.origin {
+            Origin::Ideal => (9.0, "M-4.5 0h9M0-4.5v9"),
+            Origin::Measured | Origin::Published => shape(self.shape),
         };
         // Around another it is that many times as wide as the widest, so that it is seen around each.
         let scale = if scale == 1.0 {
