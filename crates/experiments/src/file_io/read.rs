@@ -187,12 +187,14 @@ fn answer(view: &View<'_>, kinds: &[Case]) -> String {
     }
     let from = match each(beaten_from) {
         none if none.is_empty() => {
-            "With 6 rounds or more of both it is said from which k on io_uring on one thread beats as many threads.".to_owned()
+            "With 6 rounds or more of both it is said from which k on one thread with io_uring takes less time than k threads.".to_owned()
         }
-        from => format!("io_uring on one thread with k reads in flight beats k threads with pread {from}."),
+        from => format!("One thread with io_uring and k reads in flight takes less time than k threads with pread {from}."),
     };
     let take = each(|view, kind| best(view, kind).map(way));
-    format!("{from} Take {take}.")
+    format!(
+        "{from} Take the way with the least CPU time of those at most 10 % slower than the fastest: {take}."
+    )
 }
 
 fn facts(view: &View<'_>, kinds: &[Case]) -> Vec<Finding> {
