@@ -129,12 +129,54 @@ export function focusFold(folds, i) {
   return { was: fold.open, name: summary.textContent, hasFocus: document.activeElement === summary };
 }
 
-/** Whether what has the focus is marked by an outline or a shadow. */
-export function focusIsVisible() {
+/** Opens every fold but those of raw samples, of which one is opened, and the first case in it. */
+export function unfoldEachKind() {
+  const raw = document.querySelector(".raw");
+  const opened = (fold) => !fold.closest(".raw") || fold === raw || fold === raw.querySelector("details");
+  for (const fold of document.querySelectorAll("details")) fold.open = opened(fold);
+}
+
+/** Numbers all that a keyboard must reach, in the order of the page; gives their count. */
+export function numberTabStops() {
+  const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+  const stops = all.filter((e) => e.checkVisibility());
+  stops.forEach((e, i) => (e.dataset.stop = i));
+  return stops.length;
+}
+
+/** What is wrong with where the focus is, if it should be at the stop `i`: another place, nothing to see of it. */
+export function focusFault(i) {
   const element = document.activeElement;
-  if (!element || element === document.body) return false;
+  const name = `"${(element.getAttribute("aria-label") ?? element.textContent).trim().slice(0, 60)}"`;
+  if (element.dataset.stop !== String(i)) {
+    const wanted = document.querySelector(`[data-stop="${i}"]`);
+    return `the focus is on ${name}, not on "${wanted.textContent.trim().slice(0, 60)}"`;
+  }
   const style = getComputedStyle(element);
-  return (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none";
+  if (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) return `${name} has no outline`;
+  const luminance = (colour) => {
+    const [r, g, b] = colour.match(/[\d.]+/g).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [light, dark] = [style.outlineColor, getComputedStyle(document.body).backgroundColor].map(luminance).sort((a, b) => b - a);
+  if ((light + 0.05) / (dark + 0.05) < 3) return `the outline of ${name} is faint`;
+  const box = element.getClientRects()[0];
+  const within = (at, end) => Math.min(Math.max(at, 0), end - 1);
+  const [x, y] = [within(box.x + Math.min(box.width, 12) / 2, innerWidth), within(box.y + box.height / 2, innerHeight)];
+  if (box.right <= 0 || box.bottom <= 0 || box.left >= innerWidth || box.top >= innerHeight) return `${name} is beyond the window`;
+  const seen = document.elementFromPoint(x, y);
+  return element.contains(seen) || seen?.contains(element) ? "" : `${name} is behind ${seen?.outerHTML.slice(0, 80)}`;
+}
+
+/** Names that two places to go to, two buttons or two links with words of their own have in common. */
+export function sharedNames() {
+  const named = [...document.querySelectorAll("section, nav, [role=group], [role=region], a[aria-label], button")];
+  const name = (e) => {
+    const by = e.getAttribute("aria-labelledby");
+    return (e.getAttribute("aria-label") ?? (by ? document.getElementById(by).textContent : e.textContent)).trim();
+  };
+  const names = named.filter((e) => e.checkVisibility()).map(name);
+  return names.filter((n, i) => names.indexOf(n) !== i);
 }
 
 /** Whether the page's ground would not waste ink. */
@@ -269,4 +311,66 @@ export function unreachableFolds() {
     const hidden = summary.closest("[aria-hidden='true'],[inert]") || summary.tabIndex < 0;
     return hidden ? [`not reachable: ${summary.textContent.trim().slice(0, 40)}`] : [];
   });
+}
+
+/** Every chart: what a picture of it must say, and how many marks it has. */
+export function chartsToSave() {
+  const words = (text) => text.split(/\s+/).filter((word) => /^[\w-]+$/.test(word));
+  return [...document.querySelectorAll("figure:has(svg.chart)")].map((figure) => ({
+    id: figure.id,
+    title: figure.querySelector("figcaption b").textContent.trim().replace(/\.$/, ""),
+    words: words(`${figure.querySelector("figcaption").textContent} ${figure.querySelector(".legend")?.textContent ?? ""}`),
+    marks: figure.querySelectorAll(".wide svg path, .legend svg path").length,
+  }));
+}
+
+/** What a saved picture is, by itself: its size, title and number of marks, and what it lacks. */
+export function savedPicture(source) {
+  const root = new DOMParser().parseFromString(source, "image/svg+xml").documentElement;
+  const faults = [];
+  if (root.localName !== "svg") faults.push(root.textContent.slice(0, 100));
+  if (/var\(|class=|url\(|href/.test(source)) faults.push("it needs something beside it");
+  // Away from the page's styles, as a file is.
+  const frame = document.createElement("iframe");
+  document.body.append(frame);
+  frame.contentDocument.body.append(frame.contentDocument.adoptNode(root));
+  const rgb = (colour) => (colour.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
+  const light = ([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  const style = (e) => frame.contentWindow.getComputedStyle(e);
+  if (light(rgb(style(root.querySelector("rect")).fill)) < 240) faults.push("its ground is not light");
+  for (const text of root.querySelectorAll("text")) {
+    const { fill, fontFamily, fontSize } = style(text);
+    const says = text.textContent.slice(0, 40);
+    if (light(rgb(fill)) > 120) faults.push(`faint: ${says}`);
+    if (!/sans-serif|serif/.test(fontFamily) || !(parseFloat(fontSize) > 9)) faults.push(`no font: ${says}`);
+    const [box, all] = [text.getBoundingClientRect(), root.getBoundingClientRect()];
+    if (box.right > all.right || box.left < all.left || box.bottom > all.bottom) faults.push(`outside: ${says}`);
+  }
+  const seen = {
+    size: ["width", "height"].map((name) => Number(root.getAttribute(name))),
+    title: root.querySelector("title").textContent,
+    marks: root.querySelectorAll("path").length,
+  };
+  frame.remove();
+  return { faults, ...seen };
+}
+
+/** How much of a picture is ground, and how many hues it has beside grey. */
+export async function coloursOf(base64) {
+  const image = new Image();
+  image.src = `data:image/png;base64,${base64}`;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.width, image.height];
+  const pen = canvas.getContext("2d");
+  pen.drawImage(image, 0, 0);
+  const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+  const hues = new Set();
+  let ground = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const [r, g, b] = data.subarray(i, i + 3);
+    if (r === data[0] && g === data[1] && b === data[2]) ground++;
+    else if (Math.max(r, g, b) - Math.min(r, g, b) > 90) hues.add([r, g, b].map((c) => c >> 5).join());
+  }
+  return { ground: ground / (data.length / 4), hues: hues.size };
 }

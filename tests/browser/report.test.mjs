@@ -1,76 +1,17 @@
 // The HTML report in a real browser: what a reader needs of it, whatever it says.
 //
-// The page is named by REPORT_HTML, the browser by CHROMIUM; `cargo xtask browser` sets both. The charts
-// are held to the results.json beside the page. SCREENSHOTS names a folder for pictures.
+// `open.mjs` says which pages. The charts are held to the results.json beside the page. SCREENSHOTS names a folder for
+// pictures.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
-import { after, before, describe, test } from "node:test";
-import { pathToFileURL } from "node:url";
-
-import { chromium } from "playwright-core";
+import { describe, test } from "node:test";
 
 import * as inPage from "./in-page.mjs";
+import { DESK, MORE, PAGE, PHONE, QUICK, nameOf, open } from "./open.mjs";
 
-const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
-/** The report of a quick run without arguments. */
-const QUICK = path.resolve(process.env.QUICK_HTML ?? PAGE);
-/** Reports of stored runs whose experiments the others leave out. */
-const MORE = (process.env.MORE_HTML ?? "").split(path.delimiter).filter((file) => file !== "");
-const PHONE = { width: 400, height: 800 };
-const DESK = { width: 1400, height: 900 };
-/** How long anything may take, ms: so that what hangs ends, on a slow machine, too. */
-const PATIENCE = 300_000;
-
-let browser;
-
-before(async () => {
-  assert.ok(existsSync(PAGE), `REPORT_HTML names no file: ${PAGE}`);
-  browser = await chromium.launch({
-    timeout: PATIENCE,
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
-});
-
-after(() => browser?.close());
-
-/** Opens the page, hands it to `look`, and holds it to: no error, no request but its own. */
-async function open({ file = PAGE, query = "", ...options }, look) {
-  const context = await browser.newContext({ viewport: DESK, ...options });
-  try {
-    context.setDefaultTimeout(PATIENCE);
-    const page = await context.newPage();
-    const faults = [];
-    page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
-    });
-    page.on("pageerror", (error) => faults.push(`script: ${error.message}`));
-    const own = pathToFileURL(file).href;
-    await context.route("**/*", (route) => {
-      const url = route.request().url();
-      if (url.split(/[?#]/)[0] === own) return route.continue();
-      faults.push(`request: ${url}`);
-      return route.abort();
-    });
-    await page.goto(own + query, { waitUntil: "load" });
-    await look(page);
-    assert.deepEqual(faults, []);
-  } finally {
-    await context.close();
-  }
-}
-
 describe("at every width and in both colour schemes", () => {
   for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
     for (const colorScheme of ["light", "dark"]) {
@@ -272,7 +213,7 @@ describe("charts of every experiment of units", () => {
   for (const file of MORE) {
     for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
       for (const colorScheme of ["light", "dark"]) {
-        test(`${path.basename(path.dirname(file))}, ${name}, ${colorScheme}`, async () => {
+        test(`${nameOf(file)}, ${name}, ${colorScheme}`, async () => {
           await open({ file, viewport, colorScheme }, async (page) => {
             await page.evaluate(inPage.unfold);
             const charts = await page.evaluate(inPage.charts);
@@ -288,32 +229,6 @@ describe("charts of every experiment of units", () => {
       }
     }
   }
-});
-
-describe("by keyboard", () => {
-  test("every fold opens and closes", async () => {
-    await open({}, async (page) => {
-      const folds = await page.evaluateHandle(inPage.foldsToTry);
-      const count = await folds.evaluate((all) => all.length);
-      assert.ok(count > 0, "the page folds nothing away");
-      for (let i = 0; i < count; i++) {
-        const { was, name, hasFocus } = await folds.evaluate(inPage.focusFold, i);
-        assert.ok(hasFocus, `"${name}" takes the focus`);
-        const isOpen = () => folds.evaluate((all, i) => all[i].open, i);
-        await page.keyboard.press("Enter");
-        assert.equal(await isOpen(), !was, `Enter on "${name}"`);
-        await page.keyboard.press("Space");
-        assert.equal(await isOpen(), was, `Space on "${name}"`);
-      }
-    });
-  });
-
-  test("the focus can be seen", async () => {
-    await open({}, async (page) => {
-      await page.keyboard.press("Tab");
-      assert.ok(await page.evaluate(inPage.focusIsVisible), "the first thing reached by Tab shows it");
-    });
-  });
 });
 
 describe("raw samples", () => {
@@ -337,7 +252,11 @@ describe("elsewhere", () => {
     const lines = async (page) =>
       (await page.locator("body").innerText()).split("\n").map((line) => line.trim()).filter((line) => line !== "");
     let withScripts;
-    await open({}, async (page) => (withScripts = await lines(page)));
+    await open({}, async (page) => {
+      // What only a script can do is added by it.
+      await page.evaluate(() => document.querySelectorAll(".by-script").forEach((e) => e.remove()));
+      withScripts = await lines(page);
+    });
     await open({ javaScriptEnabled: false }, async (page) => {
       const without = new Set(await lines(page));
       assert.deepEqual(withScripts.filter((line) => !without.has(line)), []);
@@ -357,36 +276,5 @@ describe("elsewhere", () => {
         assert.equal(sheet.subarray(0, 5).toString(), "%PDF-");
       });
     }
-  });
-});
-
-describe("for a screen reader", () => {
-  test("it has a language, a title and headings in order", async () => {
-    await open({}, async (page) => {
-      assert.match(await page.evaluate(() => document.documentElement.lang), /^\w/);
-      assert.notEqual(await page.title(), "");
-      const levels = await page.evaluate(() =>
-        [...document.querySelectorAll("h1,h2,h3,h4,h5,h6")].map((h) => Number(h.tagName[1])),
-      );
-      assert.equal(levels.filter((level) => level === 1).length, 1, "one heading of the first rank");
-      levels.reduce((above, level) => {
-        assert.ok(level <= above + 1, `a heading of rank ${level} follows one of rank ${above}`);
-        return level;
-      }, 0);
-    });
-  });
-
-  test("every id is unique and every link within the page arrives", async () => {
-    await open({}, async (page) => {
-      assert.deepEqual(await page.evaluate(inPage.repeatedIds), []);
-      assert.deepEqual(await page.evaluate(inPage.deadLinks), []);
-    });
-  });
-
-  test("every picture has a name and every table its heads", async () => {
-    await open({}, async (page) => {
-      assert.deepEqual(await page.evaluate(inPage.namelessPictures), []);
-      assert.deepEqual(await page.evaluate(inPage.headlessTables), []);
-    });
   });
 });

@@ -2,8 +2,9 @@
 //!
 //! The page is made by today's code from the newest standard run of all under `runs/`: real samples, enough
 //! rounds for intervals, and the same on a busy machine as on a quiet one. Where there is none, from a run
-//! of seconds, whose charts a busy machine may leave empty. What must be true of it is written in
-//! `tests/browser/report.test.mjs`.
+//! of seconds, whose charts a busy machine may leave empty. What must be true of it is written in `tests/browser`:
+//! `report.test.mjs` what any reader needs, `everyone.test.mjs` whom axe-core and a keyboard stand for, `save.test.mjs`
+//! what is saved from it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -26,6 +27,13 @@ const RUN: &[&str] = &[
 /// Stored runs of experiments that the two above leave out, for their charts.
 const MORE: [&str; 5] = ["computing", "contention", "keeping", "ring", "wake"];
 
+/// Stored runs of other kinds of pages: one that begins with what its experiments answer, one with failed cases and a
+/// warning.
+const KINDS: [&str; 2] = ["stages", "refused"];
+
+/// Tests of the page, each file by a browser of its own.
+const TESTS: [&str; 3] = ["report.test.mjs", "everyone.test.mjs", "save.test.mjs"];
+
 /// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
 pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
     deps::install(deps::Need::Tests)?;
@@ -40,20 +48,23 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
         Some(run) => report(&run, &folder.path().join("quick"))?,
         None => page.clone(),
     };
-    let more = MORE.map(|name| {
-        report(
-            &Path::new(bench_harness::RUNS).join("golden").join(name),
-            &folder.path().join(name),
-        )
-    });
-    let more = env::join_paths(more.into_iter().collect::<Result<Vec<_>>>()?)?;
+    let golden = |names: &[&str]| -> Result<_> {
+        let runs = Path::new(bench_harness::RUNS).join("golden");
+        let made = names
+            .iter()
+            .map(|name| report(&runs.join(name), &folder.path().join(name)));
+        Ok(env::join_paths(made.collect::<Result<Vec<_>>>()?)?)
+    };
+    let (more, kinds) = (golden(&MORE)?, golden(&KINDS)?);
     let mut node = shell::command("node");
-    node.args(["--test", "--test-reporter=spec", "report.test.mjs"])
+    node.args(["--test", "--test-reporter=spec"])
+        .args(TESTS)
         .current_dir(deps::BROWSER_TESTS)
         .env("CHROMIUM", chromium)
         .env("REPORT_HTML", page)
         .env("QUICK_HTML", quick)
-        .env("MORE_HTML", more);
+        .env("MORE_HTML", more)
+        .env("KINDS_HTML", kinds);
     if let Some(pictures) = pictures {
         fs::create_dir_all(pictures).with_context(|| format!("cannot make {}", pictures.display()))?;
         node.env("SCREENSHOTS", fs::canonicalize(pictures)?);

@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, one npm package and one of cargo's, each only where it is missing. Where this cannot
+//! Debian packages by apt-get, two npm packages and one of cargo's, each only where it is missing. Where this cannot
 //! install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;

@@ -3,8 +3,8 @@
 //! Owns the order of the page and its head. The parts are beside it: [`first`] (the first screen), [`findings`],
 //! [`costs`], [`paper`] (what is printed beside the first screen), [`units`], [`experiment`], [`cases`] and
 //! [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand); [`room`] says what is open as the page opens.
-//! The script opens raw samples, what a link leads to, and for `?print=all` the whole page; everything else is there
-//! without it. No network, no fonts, no frame.
+//! The script opens raw samples, what a link leads to, and for `?print=all` the whole page, and saves a chart as a
+//! picture; everything else is there without it. No network, no fonts, no frame.
 
 mod cases;
 mod costs;
@@ -29,7 +29,7 @@ use crate::{SampleRow, with_unit, words};
 use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
-const SCRIPT: &str = include_str!("html/page.js");
+const SCRIPT: &str = concat!(include_str!("html/page.js"), include_str!("html/save.js"));
 
 /// The whole report as one self-contained page: no network, no script needed to read it.
 #[must_use]
@@ -174,7 +174,7 @@ fn warnings(results: &Results) -> Markup {
 fn footer(results: &Results) -> Markup {
     let run = &results.run;
     markup! {
-        footer #run aria-labelledby="run-h" {
+        section #run aria-labelledby="run-h" {
             h2 #run-h { "About this run" }
             dl.facts {
                 div { dt { "run" } dd { (clean(&run.id)) } }

@@ -4,6 +4,8 @@
 mod book;
 #[path = "report/drawn.rs"]
 mod drawn;
+#[path = "report/everyone.rs"]
+mod everyone;
 #[path = "report/first.rs"]
 mod first;
 mod fixture;

@@ -214,7 +214,8 @@ pub(super) fn comparisons(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
         }
     });
     let id = format!("{}-comparisons", section_id(&e.id));
-    folding(&id, "Comparisons", &caption, &heads, rows.collect())
+    let name = format!("Comparisons of {}", e.id);
+    folding(&id, &name, &caption, &heads, rows.collect())
 }
 
 /// A table in a box that scrolls by itself; where it is long, the rest is folded.
@@ -242,15 +243,17 @@ pub(super) fn folding(
     }
 }
 
-/// A table in a box that scrolls by itself.
+/// A table in a box that scrolls by itself, by keyboard too. The box is a group with a `name` that no other of the page
+/// has; as a region it would be one of a hundred landmarks. A head without words is no head.
 pub(super) fn scrolling(id: &str, name: &str, caption: &Markup, heads: &[Head], rows: &[Markup]) -> Markup {
     markup! {
-        div.scroll tabindex="0" role="region" aria-label=(clean(name)) {
+        div.scroll tabindex="0" role="group" aria-label=(clean(name)) {
             table id=(id) {
                 caption { span.cap { (caption) } }
                 thead { tr {
                     @for head in heads {
-                        th scope="col" colspan=[(head.span > 1).then_some(head.span)] class=[head.class()] { (head.text) }
+                        @if head.text.0.is_empty() { td {} }
+                        @else { th scope="col" colspan=[(head.span > 1).then_some(head.span)] class=[head.class()] { (head.text) } }
                     }
                 } }
                 tbody { @for row in rows { (row) } }

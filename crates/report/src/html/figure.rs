@@ -12,15 +12,20 @@ use crate::{chart, words};
 /// The figure of an experiment, or why there is nothing to see.
 pub(super) fn figure(e: &ExperimentResult, f: &Figure) -> Markup {
     let id = format!("{}-f-{}", section_id(&e.id), slug(&f.id));
-    drawn(f, &id, &why_empty(e))
+    let before = e.figures.iter().take_while(|other| other.id != f.id);
+    let name = match before.filter(|other| name(other) == name(f)).count() {
+        0 => name(f),
+        same => format!("{} ({})", name(f), same + 1),
+    };
+    drawn(f, &id, &name, &why_empty(e))
 }
 
 /// A figure of the whole run, which has something to show.
 pub(super) fn of_run(f: &Figure, id: &str) -> Markup {
-    drawn(f, id, "nothing was measured.")
+    drawn(f, id, &name(f), "nothing was measured.")
 }
 
-fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
+fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
     let drawing = chart::draw(f, id);
     let empty: Vec<&str> = f
         .series
@@ -58,28 +63,33 @@ fn drawn(f: &Figure, id: &str, why_empty: &str) -> Markup {
                 }
             }
             @if f.series.iter().any(|s| !s.points.is_empty()) {
-                (links(f, id))
-                details.data { summary { "The figures of this chart" } (data(f, id)) }
+                (links(f, id, name))
+                details.data { summary { "The figures of this chart" } (data(f, id, name)) }
             }
         }
     }
 }
 
 /// A link to the chart itself, and its figures as a file that the page has in it: both work from disk and without a
-/// script.
-fn links(f: &Figure, id: &str) -> Markup {
-    let title = clean(&f.title);
+/// script, which adds what saves it as a picture.
+fn links(f: &Figure, id: &str, name: &str) -> Markup {
+    let name = clean(name);
     markup! {
-        p.small.screen-only {
-            a href=(format!("#{id}")) aria-label=(format!("Link to this chart: {title}")) { "Link to this chart" }
+        p.small.screen-only.files data-name=(name) {
+            a href=(format!("#{id}")) aria-label=(format!("Link to this chart: {name}")) { "Link to this chart" }
             @if let Ok(csv) = figure_csv(f) {
                 " · "
-                a download=(format!("{id}.csv")) href=(data_uri("text/csv", &csv)) aria-label=(format!("Data as CSV: {title}")) {
+                a download=(format!("{id}.csv")) href=(data_uri("text/csv", &csv)) aria-label=(format!("Data as CSV: {name}")) {
                     "Data as CSV"
                 }
             }
         }
     }
+}
+
+/// What a chart is called where it is one of many: several may have one title, and differ in what they show.
+fn name(f: &Figure) -> String {
+    format!("{}: {}", f.title, f.y.label)
 }
 
 /// Bytes as a link that holds them.
@@ -120,7 +130,7 @@ fn why_empty(e: &ExperimentResult) -> String {
 }
 
 /// Rows are places on the horizontal axis, columns are series.
-fn data(f: &Figure, id: &str) -> Markup {
+fn data(f: &Figure, id: &str, name: &str) -> Markup {
     let mut places: Vec<(f64, String)> = Vec::new();
     for point in f.series.iter().flat_map(|s| &s.points) {
         if !places.iter().any(|(x, _)| x.total_cmp(&point.x).is_eq()) {
@@ -143,7 +153,7 @@ fn data(f: &Figure, id: &str) -> Markup {
     let caption = markup! { (clean(&f.title)) ": " (clean(&f.y.label)) };
     cases::scrolling(
         &format!("{id}-data"),
-        &format!("Figures: {}", f.title),
+        &format!("Figures: {name}"),
         &caption,
         &heads,
         &rows,

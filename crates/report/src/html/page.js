@@ -16,7 +16,7 @@
     const box = document.createElement('div');
     box.className = 'scroll';
     box.tabIndex = 0;
-    box.setAttribute('role', 'region');
+    box.setAttribute('role', 'group');
     box.setAttribute('aria-label', 'Samples of ' + details.querySelector('summary').textContent);
     const table = document.createElement('table');
     const head = table.createTHead().insertRow();

@@ -21,7 +21,7 @@ pub(super) fn of_run(results: &Results) -> Markup {
             section id=(id) aria-labelledby=(format!("{id}-h")) {
                 details.line {
                     summary { h2 id=(format!("{id}-h")) { (clean(&table.title)) } }
-                    (cases::scrolling(&format!("{id}-table"), &table.title, &note(table), &heads(table), &rows(table)))
+                    (cases::scrolling(&format!("{id}-table"), &format!("Table: {}", table.title), &note(table), &heads(table), &rows(table)))
                 }
             }
         }

@@ -51,7 +51,7 @@ fn table(units: &ByKind<'_>) -> Markup {
     };
     let more = markup! { "Other costs of units" };
     markup! {
-        (cases::scrolling("units-table", TITLE, &caption, &heads(units), &seen))
+        (cases::scrolling("units-table", "What a unit costs, by kind", &caption, &heads(units), &seen))
         @if !others.is_empty() {
             details {
                 summary { (others.len()) " more, most of one kind alone" }

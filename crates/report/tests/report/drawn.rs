@@ -58,9 +58,14 @@ fn the_page_reads_as_agreed() {
             page = page.replace(&picture, "");
         }
     }
-    // The program of the page is a file of its own.
-    let program = include_str!("../../src/html/page.js");
-    insta::assert_snapshot!("page", lines(&page.replace(program.trim(), "")));
+    // The programs of the page are files of their own.
+    for program in [
+        include_str!("../../src/html/page.js"),
+        include_str!("../../src/html/save.js"),
+    ] {
+        page = page.replace(program.trim(), "");
+    }
+    insta::assert_snapshot!("page", lines(&page));
 }
 
 #[test]

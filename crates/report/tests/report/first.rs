@@ -10,7 +10,7 @@ use threadgauge_results::{Results, Verdict};
 use super::attributes;
 
 /// Every committed run, with its name.
-fn runs() -> Vec<(String, Results)> {
+pub(super) fn runs() -> Vec<(String, Results)> {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
     let folders = |of: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(of).unwrap();
@@ -45,7 +45,7 @@ fn part<'a>(of: &'a str, class: &str) -> &'a str {
 }
 
 /// Text alone.
-fn text(markup: &str) -> String {
+pub(super) fn text(markup: &str) -> String {
     let mut inside = false;
     let is_text = |c: &char| {
         let was = inside;
