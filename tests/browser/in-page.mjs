@@ -237,6 +237,14 @@ export function firstScreen() {
   };
 }
 
+/** Whether the machine and the answer to whether the run can be trusted stand side by side, each in one line. */
+export function machineAndTrust() {
+  const paragraphs = [...document.querySelectorAll(".run > p")];
+  const boxes = paragraphs.map((e) => e.getBoundingClientRect());
+  const isOneLine = (e, i) => Math.round(boxes[i].height / parseFloat(getComputedStyle(e).lineHeight)) === 1;
+  return paragraphs.length === 2 && paragraphs.every(isOneLine) && boxes[0].top === boxes[1].top;
+}
+
 /** Words of one scale that lie on each other, or beyond the window. */
 export function overlaps() {
   const faults = [];

@@ -17,6 +17,7 @@ mod bench_harness;
 mod browser;
 mod check_deep;
 mod clients;
+mod counted;
 mod cross_check;
 mod deps;
 mod folders;

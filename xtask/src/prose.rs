@@ -1,4 +1,4 @@
-//! `cargo xtask prose`: is a line of prose too long to read?
+//! `cargo xtask prose`: is a line of prose too long to read, and is what is counted [said as one says it](counted)?
 //!
 //! Prose is a comment that has its lines to itself, in Rust, C and C++, and Markdown outside code. Rows of a table
 //! cannot be broken, and the files in `runs` are written by programs: neither counts.
@@ -7,14 +7,14 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::{counted, shell};
 
 /// What a line may have, in characters.
 const MOST_CHARACTERS: usize = 120;
 /// Where programs write the Markdown.
 const WRITTEN_BY_PROGRAMS: &str = "runs/";
 
-/// Fails naming every line that is too long.
+/// Fails naming every line that is too long, and what [`counted`] finds.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn check() -> Result<()> {
         );
     }
     eprintln!("no line of prose has more than {MOST_CHARACTERS} characters");
-    Ok(())
+    counted::check()
 }
 
 /// What decides which lines are prose.

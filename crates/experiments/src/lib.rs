@@ -66,7 +66,7 @@ mod tests {
 
     /// The row that the worked example's claim would have in `claims.csv`.
     const ROW: &str = "lone-yield-under-a-microsecond,own,,core,stated,A yield that finds nobody waiting takes less than a \
-                       microsecond.,time,yield,time of a call,0,1,,,,,no_figure,,,yield,µs";
+                       microsecond.,a lone yield takes under 1 µs,time,yield,time of a call,0,1,,,,,no_figure,,,yield,µs";
 
     #[test]
     fn the_worked_example_is_the_one_in_contributing_and_measures() {

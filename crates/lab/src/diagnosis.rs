@@ -60,9 +60,10 @@ pub(crate) fn time_budget(
     let open = findings.iter().filter(is_open).filter_map(|f| f.claim.clone());
     let open: Vec<String> = open.collect();
     let mut says = format!(
-        "The time budget ended it after {rounds} rounds: {looks} of {} looks were not taken, {} open, and {} not \
+        "The time budget ended it after {}: {looks} of {} were not taken, {} open, and {} not \
          repeated. A quieter machine, or --rounds {}, has the rest.",
-        rule.looks.len(),
+        units::counted(rounds as usize, "round"),
+        units::counted(rule.looks.len(), "look"),
         match open.len() {
             1 => "1 claim stays".to_owned(),
             claims => format!("{claims} claims stay"),
@@ -241,10 +242,10 @@ fn noise(samples: &[StoredSample]) -> Diagnostic {
         ),
     };
     let says = format!(
-        "{} of {} samples were disturbed (steal above 1 %, throttling by a quota, time stopped, or foreign processes above 5 % \
+        "{} of {} were disturbed (steal above 1 %, throttling by a quota, time stopped, or foreign processes above 5 % \
          of a CPU){by_cause} which led to {repeated}.{given_up} The most seen: {} steal, {} of foreign load.",
         of.disturbed,
-        of.samples,
+        units::counted(of.samples, "sample"),
         units::percent(most("steal_share")),
         units::with_unit(most("foreign_cpus"), None, "CPUs"),
     );
@@ -264,9 +265,9 @@ fn overlap(samples: &[StoredSample]) -> Option<Diagnostic> {
         let cases: BTreeSet<&str> = low.iter().copied().collect();
         let names: Vec<String> = cases.into_iter().map(str::to_owned).collect();
         format!(
-            "In {} of {} samples with no more units than CPUs, they did not all run 95 % of the time: {}",
+            "In {} of {} with no more units than CPUs, they did not all run 95 % of the time: {}",
             low.len(),
-            measured.len(),
+            units::counted(measured.len(), "sample"),
             shortened(&names)
         )
     };
@@ -473,7 +474,7 @@ mod tests {
         let quiet = noise(&[beside(1, 0, false, 0.0)]);
         assert!(!quiet.warning);
         assert!(
-            quiet.says.starts_with("0 of 1 samples were disturbed"),
+            quiet.says.starts_with("0 of 1 sample were disturbed"),
             "{quiet:?}"
         );
         assert!(

@@ -196,6 +196,11 @@ fn value_axis<'p>(figure: &Figure, points: impl Iterator<Item = &'p Point>) -> A
     Axis::of(scale, ends, bounds)
 }
 
+/// The class that the page's style sheet gives the colour of the series at `index`.
+pub(crate) fn class(figure: &Figure, index: usize) -> String {
+    Look::of(figure, index).class()
+}
+
 /// About how tall a figure is on a page 1400 pixels wide, with its legend and note.
 pub(crate) fn height(figure: &Figure) -> f64 {
     /// How much a picture is enlarged there.

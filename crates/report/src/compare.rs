@@ -43,9 +43,9 @@ fn setting(compared: &Compared) -> String {
         );
     };
     format!(
-        "The two did not take turns. All {} cases together: {}; level or change: unknown. Ratios are departures from \
+        "The two did not take turns. All {} together: {}; level or change: unknown. Ratios are departures from \
          that, with {} of luck between runs added. A change common to all cells needs `threadgauge run --turns`.",
-        level.cases,
+        units::counted(level.cases, "case"),
         plain(level.ratio),
         units::percent(level.spread),
     )
@@ -153,8 +153,9 @@ fn why_unknown(rows: &[ComparisonResult]) -> String {
     }
     let most = wide.iter().max().map(|most| {
         format!(
-            "{}: the interval is too wide; {most} rounds would settle the widest",
-            wide.len()
+            "{}: the interval is too wide; {} would settle the widest",
+            wide.len(),
+            units::counted(*most as usize, "round")
         )
     });
     let others = reasons

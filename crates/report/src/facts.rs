@@ -57,8 +57,11 @@ pub(crate) fn facts(machine: &Value) -> Vec<Fact> {
 
 /// The few words that name the machine: its processor and kernel, where known.
 pub(crate) fn headline(machine: &Value) -> String {
+    // A model without marks of trade, which would fill half of a line.
     let text = |key: &str| match machine.get(key) {
-        Some(Value::String(s)) if !s.is_empty() => Some(s.clone()),
+        Some(Value::String(s)) if !s.is_empty() => {
+            Some(s.replace("(R)", "").replace("(TM)", "").replace(" CPU @", " @"))
+        }
         Some(Value::Number(n)) => Some(n.to_string()),
         _ => None,
     };

@@ -20,7 +20,8 @@ mod text;
 mod units;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
-use threadgauge_results::Results;
+use threadgauge_results::units::counted;
+use threadgauge_results::{Results, Trust};
 
 use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
@@ -112,9 +113,8 @@ fn header(results: &Results) -> Markup {
             div.run {
             p.lede {
                 (clean(&headline(&results.machine))) "; "
-                @if let Some(profile) = lead::profile(results) { "profile " b { (clean(profile)) } ", " }
-                (day(&run.started)) ", "
-                (run.rounds) " " (words::plural(run.rounds as usize, "round", "rounds")) "."
+                @if let Some(profile) = lead::profile(results) { b { (clean(profile)) } " run, " }
+                (day(&run.started)) ", " (counted(run.rounds as usize, "round")) "."
             }
             (first::trusted(results))
             }
@@ -173,6 +173,7 @@ fn warnings(results: &Results) -> Markup {
 
 fn footer(results: &Results) -> Markup {
     let run = &results.run;
+    let trust = Trust::of(results);
     markup! {
         section #run aria-labelledby="run-h" {
             h2 #run-h { "About this run" }
@@ -186,6 +187,7 @@ fn footer(results: &Results) -> Markup {
                 div { dt { "program" } dd { "threadgauge " (clean(&run.version)) } }
                 div { dt { "schema" } dd { (results.schema) } }
             }
+            p { "Can this run be trusted? " (trust.answer.word()) ": " (clean(&trust.says)) }
             p {
                 "A figure is the median over rounds. Brackets hold its exact order-statistic interval; the level is with "
                 "each table. A comparison is paired by round. The same figures in full precision: "

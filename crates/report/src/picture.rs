@@ -4,6 +4,7 @@
 //! A picture stands alone: its colours are its own, and follow the viewer into the dark.
 
 use threadgauge_results::Results;
+use threadgauge_results::units::counted;
 
 use crate::chart::svg::{Svg, escape, n};
 use crate::costs::{self, Row};
@@ -75,9 +76,9 @@ pub fn picture(results: &Results) -> String {
     }
     let day = run.started.get(..10).unwrap_or(&run.started);
     let foot = format!(
-        "{day}, {}up to {} rounds; medians with their intervals. threadgauge {}",
+        "{day}, {}up to {}; medians with their intervals. threadgauge {}",
         lead::profile(results).map_or_else(String::new, |profile| format!("profile {profile}, ")),
-        run.rounds,
+        counted(run.rounds as usize, "round"),
         run.version
     );
     body.text(EDGE, y + 18.0, "start", "soft", &foot);

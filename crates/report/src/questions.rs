@@ -4,9 +4,9 @@
 //! figures are those of the costs, so that no answer differs from the list of costs.
 
 use threadgauge_results::units::with_unit;
-use threadgauge_results::{Act, Cost, Results, Verdict};
+use threadgauge_results::{Act, Claim, Cost, Results, Verdict};
 
-use crate::{costs, words};
+use crate::{costs, sayings, words};
 
 /// A question with its answer.
 pub(crate) struct Answered {
@@ -14,6 +14,10 @@ pub(crate) struct Answered {
     pub question: &'static str,
     /// In words; none where the run did not measure it.
     pub answer: Option<String>,
+    /// The sayings that the answer names after its words.
+    pub sayings: Vec<&'static Claim>,
+    /// How many more it could name.
+    pub more: usize,
     /// The experiment that measures it; none where any may.
     pub experiment: Option<&'static str>,
 }
@@ -23,29 +27,31 @@ const DEAR: f64 = 2.0;
 /// From so much more work on a second CPU is said to help.
 const HELPS: f64 = 0.1;
 
+/// How many sayings that are wrong are named.
+const NAMED: usize = 3;
+
 /// All of them, in their order.
 pub(crate) fn asked(results: &Results) -> [Answered; 4] {
+    let of = |question, answer, experiment| Answered {
+        question,
+        answer,
+        sayings: Vec::new(),
+        more: 0,
+        experiment: Some(experiment),
+    };
     [
-        Answered {
-            question: "Is a process dear here?",
-            answer: is_a_process_dear(results),
-            experiment: Some("create"),
-        },
-        Answered {
-            question: "Does a second CPU help?",
-            answer: does_a_second_cpu_help(results),
-            experiment: Some("oversubscription"),
-        },
-        Answered {
-            question: "How many threads before it hurts?",
-            answer: how_many_threads(results),
-            experiment: Some("oversubscription"),
-        },
-        Answered {
-            question: "Which saying is wrong here?",
-            answer: which_is_wrong(results),
-            experiment: None,
-        },
+        of("Is a process dear here?", is_a_process_dear(results), "create"),
+        of(
+            "Does a second CPU help?",
+            does_a_second_cpu_help(results),
+            "oversubscription",
+        ),
+        of(
+            "How many threads before it hurts?",
+            how_many_threads(results),
+            "oversubscription",
+        ),
+        which_is_wrong(results),
     ]
 }
 
@@ -106,17 +112,36 @@ fn how_many_threads(results: &Results) -> Option<String> {
     ))
 }
 
-fn which_is_wrong(results: &Results) -> Option<String> {
+/// By name, the most surprising first, in the order of the cards.
+fn which_is_wrong(results: &Results) -> Answered {
+    let is_wrong = |verdict: Verdict| verdict == Verdict::DoesNotHold;
     let decided = words::decided(results);
-    let wrong = decided
-        .iter()
-        .filter(|(_, verdict, _)| *verdict == Verdict::DoesNotHold)
-        .count();
-    match (wrong, decided.len()) {
-        (_, 0) => Some("This run decides none.".to_owned()),
-        (0, all) => Some(format!("None of the {all} that this run decided.")),
-        (wrong, all) => Some(format!(
-            "{wrong} of the {all} that this run decided: those marked ✗."
-        )),
+    let wrong: Vec<&Claim> = (decided.iter())
+        .filter(|(_, verdict, _)| is_wrong(*verdict))
+        .map(|(claim, ..)| *claim)
+        .collect();
+    // Those that a second condition refutes have no figure that says so, and come last.
+    let by_figure = sayings::all(results).into_iter();
+    let mut named: Vec<&Claim> = by_figure
+        .filter(|of| is_wrong(of.verdict))
+        .map(|of| of.claim)
+        .collect();
+    let by_words: Vec<&Claim> = (wrong.iter().copied())
+        .filter(|claim| !named.contains(claim))
+        .collect();
+    named.extend(by_words);
+    named.truncate(NAMED);
+    let answer = match (wrong.len(), decided.len()) {
+        (_, 0) => "This run decides none.".to_owned(),
+        (0, 1) => "None: the one that this run decided holds.".to_owned(),
+        (0, all) => format!("None of the {all} that this run decided."),
+        _ => String::new(),
+    };
+    Answered {
+        question: "Which saying is wrong here?",
+        answer: Some(answer),
+        more: wrong.len() - named.len(),
+        sayings: named,
+        experiment: None,
     }
 }

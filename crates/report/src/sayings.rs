@@ -41,6 +41,13 @@ pub(crate) struct Told {
 
 /// Those of a run, five at most.
 pub(crate) fn tested(results: &Results) -> Vec<Saying<'_>> {
+    let mut sayings = all(results);
+    sayings.truncate(MOST);
+    sayings
+}
+
+/// All that a run decided by their figure alone, in the order of the [rule](self).
+pub(crate) fn all(results: &Results) -> Vec<Saying<'_>> {
     let decided = words::decided(results).into_iter();
     let mut sayings: Vec<Saying<'_>> = decided
         .filter(|(claim, _, finding)| finding.measured.is_some() && words::why(claim, finding).is_none())
@@ -62,7 +69,6 @@ pub(crate) fn tested(results: &Results) -> Vec<Saying<'_>> {
     let (mut first, more): (Vec<_>, Vec<_>) =
         (sayings.into_iter()).partition(|of| seen.insert((&of.claim.source, &of.claim.decided_by)));
     first.extend(more);
-    first.truncate(MOST);
     first
 }
 
@@ -118,7 +124,7 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
         return Some(Told {
             figure: format!("{} % more", scale.number_beside(more(value), ci95)),
             interval: ci95.map_or_else(String::new, |ends| scale.interval(more(value), ends)),
-            of: format!("{divided}, less the whole"),
+            of: format!("{divided}, less 1"),
             rule,
         });
     }

@@ -61,7 +61,8 @@ pub fn terminal(experiment: &ExperimentResult, style: &Style) -> String {
     out
 }
 
-/// Every finding: warnings first, then how the claims fared, then the findings in plain words.
+/// Every finding: warnings first, then how the claims fared, then the findings in plain words. Answers stand with the
+/// tables of [`terminal`].
 #[must_use]
 pub fn terminal_summary(results: &Results, style: &Style) -> String {
     let mut out = String::new();
@@ -83,16 +84,9 @@ pub fn terminal_summary(results: &Results, style: &Style) -> String {
         }
         out.push_str(&paragraph(&words::tally_line(tally), style.width, ""));
     }
-    for e in results
-        .experiments
-        .iter()
-        .filter(|e| !e.findings.is_empty() || !e.answer.is_empty())
-    {
+    for e in results.experiments.iter().filter(|e| !e.findings.is_empty()) {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(out, "{gap}{}", paint(style, Ink::Bold, &clean(&e.id)));
-        if !e.answer.is_empty() {
-            out.push_str(&paragraph(&e.answer, style.width, "  "));
-        }
         for f in words::in_order(&e.findings) {
             out.push_str(&finding(f, style));
         }

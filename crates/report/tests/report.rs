@@ -165,7 +165,7 @@ fn the_picture_is_whole_and_names_every_listed_cost_the_machine_and_the_day() {
         "make and end a thread",
         "switch from one thread to another",
         "gain of a second CPU",
-        "Intel(R) Xeon(R)",
+        "Intel Xeon",
         "2026-11-21",
         "xmlns=\"http://www.w3.org/2000/svg\"",
     ] {

@@ -27,6 +27,8 @@ pub struct Claim {
     pub basis: String,
     /// The claim in one sentence.
     pub claim: String,
+    /// The same in a few words that stand in a list of sayings.
+    pub short: String,
     /// What is measured, in words.
     pub quantity: String,
     /// Which cells decide it, in words.
@@ -297,6 +299,44 @@ mod tests {
         assert!(ids.contains(&"process-create-destroy-over-10x-thread"), "{ids:?}");
         assert!(claims_of("create").all(|of| of.decided_by == "create"));
         assert_eq!(claims_of("nonsense").count(), 0);
+    }
+
+    #[test]
+    fn no_two_claims_are_of_one_statistic_and_a_ratio_names_its_divisor() {
+        let mut statistics = std::collections::BTreeSet::new();
+        for claim in claims() {
+            let of = claim.statistic.as_str();
+            assert!(
+                statistics.insert(of),
+                "{}: another claim is of {of}, too",
+                claim.id
+            );
+            let is_ratio = matches!(
+                claim.unit.as_str(),
+                "ratio" | "gain" | "overhead" | "slowdown" | "difference"
+            );
+            assert!(
+                !is_ratio || of.contains(" / "),
+                "{}: by what is it divided? {of}",
+                claim.id
+            );
+            // A ratio less 1, of what? Whoever reads a card sees these words alone.
+            assert!(!of.starts_with("ratio"), "{}: the ratio of what? {of}", claim.id);
+        }
+    }
+
+    #[test]
+    fn every_claim_has_a_few_words_of_its_own_for_a_list() {
+        let mut all = std::collections::BTreeSet::new();
+        for Claim { id, short, .. } in claims() {
+            assert!(
+                all.insert(short.as_str()),
+                "{id}: another claim is \"{short}\", too"
+            );
+            let length = short.chars().count();
+            assert!((10..=50).contains(&length), "{id}: {length} characters");
+            assert!(!short.ends_with('.') && !short.contains('"'), "{id}: {short}");
+        }
     }
 
     #[test]

@@ -306,7 +306,10 @@ fn why_unknown(compared: Option<&ByRound>, rounds_needed: Option<u64>) -> String
     };
     match (why, rounds_needed) {
         (Some(why), _) => (*why).to_owned(),
-        (None, Some(rounds)) => format!("the interval is too wide; {rounds} rounds would settle it"),
+        (None, Some(rounds)) => {
+            let rounds = crate::units::counted(rounds as usize, "round");
+            format!("the interval is too wide; {rounds} would settle it")
+        }
         (None, None) if comparison.ci95.is_none() => "too few rounds for an interval".to_owned(),
         (None, None) => {
             let most = StoppingRule::paper().rounds();
@@ -398,7 +401,7 @@ fn shown(fact: &Value) -> String {
 fn quotas(a: &Value, b: &Value) -> Option<String> {
     let quota = |of: &Value| fact(of, QUOTA)?.as_f64();
     let says = |quota: Option<f64>| match quota {
-        Some(cpus) => format!("under a CPU quota of {cpus} CPUs"),
+        Some(cpus) => format!("under a CPU quota of {cpus}"),
         None => "under no CPU quota".to_owned(),
     };
     let (of_a, of_b) = (quota(a), quota(b));
@@ -462,7 +465,7 @@ mod tests {
         assert_eq!(
             guard(&of(usual.clone()), &of(differing.clone())),
             [
-                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5 CPUs. What the quota stops takes longer \
+                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5. What the quota stops takes longer \
                  for that alone",
                 "THE MACHINES DIFFER: scheduling.policy is \"other\" in A and \"idle\" in B",
                 "THE MACHINES DIFFER: scheduling.niceness is 0 in A and 5 in B",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::count;
+use crate::units::{count, counted};
 
 /// Above this share of disturbed samples the report leads with it (METHOD rule 10).
 const MUCH: f64 = 0.25;
@@ -124,9 +124,9 @@ impl Disturbed {
             .causes()
             .map(|(n, cause)| format!(", {} {}{}", count(n), cause.by(), cause.advice()));
         Some(format!(
-            "Too noisy: {} of {} samples of {} were disturbed{}.",
+            "Too noisy: {} of {} of {} were disturbed{}.",
             count(all.disturbed),
-            count(all.samples),
+            counted(all.samples, "sample"),
             ids.join(", "),
             causes.collect::<String>()
         ))

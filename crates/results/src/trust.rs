@@ -3,77 +3,137 @@
 //!
 //! The document has it, and every report asks here, so that none of them says yes above a warning.
 
-use crate::units::count;
+use crate::units::{count, counted};
 use crate::{Disturbed, ExperimentResult, Results, Trust, Trusted};
+
+/// What is known of a run, in an order to read.
+struct Known {
+    parts: Vec<Part>,
+    answer: Trusted,
+}
+
+/// One thing that is known.
+struct Part {
+    /// In words.
+    says: String,
+    /// Where it is a reason not to trust the run: the same in a few words.
+    against: Option<String>,
+}
+
+impl Part {
+    fn new(says: impl Into<String>) -> Self {
+        Self {
+            says: says.into(),
+            against: None,
+        }
+    }
+
+    fn against(says: impl Into<String>, briefly: impl Into<String>) -> Self {
+        Self {
+            says: says.into(),
+            against: Some(briefly.into()),
+        }
+    }
+}
 
 impl Trust {
     /// Of a run.
     #[must_use]
     pub fn of(results: &Results) -> Self {
-        let experiments = &results.experiments;
-        let of = Disturbed::sum(experiments.iter().map(|e| e.disturbed));
-        let noisy = experiments.iter().filter(|e| e.disturbed.is_much());
-        let noisy: Vec<&str> = noisy.map(|e| e.id.as_str()).collect();
-        // A load of a server that is there already has none.
-        let is_uncontrolled = |e: &&ExperimentResult| e.reference.is_none() && e.rounds > 0;
-        let uncontrolled = experiments.iter().filter(is_uncontrolled).count();
-        let controls: Vec<bool> = (experiments.iter())
-            .filter(|e| !is_uncontrolled(e))
-            .filter_map(|e| e.diagnostics.iter().find(|d| d.name == "null-control"))
-            .map(|control| !control.warning)
-            .collect();
-        let agree = controls.iter().filter(|agrees| **agrees).count();
-        let failed = results.failed_cases();
-        let mut parts = Vec::new();
-        if !results.run.complete {
-            parts.push("planned rounds are missing".to_owned());
-        }
-        if !controls.is_empty() {
-            let all = numbered(controls.len(), "experiment", "experiments");
-            parts.push(format!("controls agree in {agree} of {all}"));
-        }
-        if uncontrolled > 0 {
-            let have = numbered(uncontrolled, "experiment has", "experiments have");
-            parts.push(format!("{have} no reference case as a control"));
-        }
-        parts.push(match (of.disturbed, of.by_cause()) {
-            (0, _) => format!("none of {} samples was disturbed", count(of.samples)),
-            (n, by) if by.is_empty() => {
-                format!("{} of {} samples were disturbed", count(n), count(of.samples))
-            }
-            (n, by) => format!(
-                "{} of {} samples were disturbed, {by}",
-                count(n),
-                count(of.samples)
-            ),
-        });
-        if !noisy.is_empty() {
-            parts.push(format!("too noisy: {}", noisy.join(", ")));
-        }
-        if failed > 0 {
-            parts.push(format!("{} failed", numbered(failed, "case", "cases")));
-        }
-        let good = results.run.complete
-            && agree == controls.len()
-            && uncontrolled == 0
-            && noisy.is_empty()
-            && failed == 0;
-        // Whatever else is warned of: a yes above a warning would be two answers.
-        if good && !results.warnings.is_empty() {
-            let warnings = numbered(results.warnings.len(), "warning", "warnings");
-            parts.push(format!("see the {warnings}"));
-        }
-        let none_agrees = agree == 0 && !controls.is_empty();
-        let answer = match good && results.warnings.is_empty() {
-            true => Trusted::Yes,
-            false if none_agrees => Trusted::No,
-            false => Trusted::InPart,
-        };
+        let Known { parts, answer } = known(results);
+        let parts: Vec<String> = parts.into_iter().map(|part| part.says).collect();
         Self {
             answer,
             says: format!("{}.", parts.join("; ")),
         }
     }
+
+    /// Why, in a few words: the first two reasons not to trust the run and how many more there are or, where there is
+    /// none, what comes first of what is known.
+    #[must_use]
+    pub fn briefly(results: &Results) -> String {
+        const SHOWN: usize = 2;
+        let parts = known(results).parts;
+        let against: Vec<&str> = parts.iter().filter_map(|part| part.against.as_deref()).collect();
+        let mut shown = against[..against.len().min(SHOWN)].join(", ");
+        match against.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => shown += &format!(" and {}", counted(more, "more reason")),
+        }
+        match parts.first() {
+            Some(first) if against.is_empty() => first.says.clone(),
+            _ => shown,
+        }
+    }
+}
+
+fn known(results: &Results) -> Known {
+    let experiments = &results.experiments;
+    let of = Disturbed::sum(experiments.iter().map(|e| e.disturbed));
+    let noisy = experiments.iter().filter(|e| e.disturbed.is_much());
+    let noisy: Vec<&str> = noisy.map(|e| e.id.as_str()).collect();
+    // A load of a server that is there already has none.
+    let is_uncontrolled = |e: &&ExperimentResult| e.reference.is_none() && e.rounds > 0;
+    let uncontrolled = experiments.iter().filter(is_uncontrolled).count();
+    let controls: Vec<bool> = (experiments.iter())
+        .filter(|e| !is_uncontrolled(e))
+        .filter_map(|e| e.diagnostics.iter().find(|d| d.name == "null-control"))
+        .map(|control| !control.warning)
+        .collect();
+    let agree = controls.iter().filter(|agrees| **agrees).count();
+    let failed = results.failed_cases();
+    let mut parts = Vec::new();
+    if !results.run.complete {
+        let says = "planned rounds are missing";
+        parts.push(Part::against(says, says));
+    }
+    if !controls.is_empty() {
+        let all = counted(controls.len(), "experiment");
+        let says = format!("controls agree in {agree} of {all}");
+        parts.push(match agree == controls.len() {
+            true => Part::new(says),
+            false => Part::against(says, format!("controls agree in {agree} of {}", controls.len())),
+        });
+    }
+    if uncontrolled > 0 {
+        let have = numbered(uncontrolled, "experiment has", "experiments have");
+        let says = format!("{have} no reference case as a control");
+        parts.push(Part::against(says, format!("{have} no control")));
+    }
+    let samples = counted(of.samples, "sample");
+    parts.push(Part::new(match (of.disturbed, of.by_cause()) {
+        (0, _) => format!("none of {samples} was disturbed"),
+        (n, by) => {
+            let were = if n == 1 { "was" } else { "were" };
+            let by = if by.is_empty() { by } else { format!(", {by}") };
+            format!("{} of {samples} {were} disturbed{by}", count(n))
+        }
+    }));
+    if !noisy.is_empty() {
+        let are = numbered(noisy.len(), "experiment is", "experiments are");
+        let says = format!("too noisy: {}", noisy.join(", "));
+        parts.push(Part::against(says, format!("{are} too noisy")));
+    }
+    if failed > 0 {
+        let says = format!("{} failed", counted(failed, "case"));
+        parts.push(Part::against(says.clone(), says));
+    }
+    let good = parts.iter().all(|part| part.against.is_none());
+    // Whatever else is warned of: a yes above a warning would be two answers.
+    if good && !results.warnings.is_empty() {
+        let says = match results.warnings.len() {
+            1 => "see the warning".to_owned(),
+            n => format!("see the {} warnings", count(n)),
+        };
+        parts.push(Part::against(says.clone(), says));
+    }
+    let none_agrees = agree == 0 && !controls.is_empty();
+    let answer = match good && results.warnings.is_empty() {
+        true => Trusted::Yes,
+        false if none_agrees => Trusted::No,
+        false => Trusted::InPart,
+    };
+    Known { parts, answer }
 }
 
 fn numbered(n: usize, one: &str, many: &str) -> String {
@@ -129,7 +189,7 @@ mod tests {
         assert_eq!(said(|_| ()), (Trusted::Yes, format!("{all}.")));
         let (answer, says) = said(|results| results.warnings.push("beware".to_owned()));
         assert_eq!(answer, Trusted::InPart);
-        assert_eq!(says, format!("{all}; see the 1 warning."));
+        assert_eq!(says, format!("{all}; see the warning."));
         let (answer, says) = said(|results| results.run.complete = false);
         assert_eq!(answer, Trusted::InPart);
         assert_eq!(says, format!("planned rounds are missing; {all}."));
@@ -191,6 +251,41 @@ mod tests {
             says.starts_with("controls agree in 1 of 1 experiment; none of"),
             "{says}"
         );
+    }
+
+    #[test]
+    fn briefly_the_first_two_reasons_are_said_and_the_others_counted() {
+        let briefly = |so: &dyn Fn(&mut Results)| {
+            let mut results = good();
+            so(&mut results);
+            Trust::briefly(&results)
+        };
+        assert_eq!(briefly(&|_| ()), "controls agree in 2 of 2 experiments");
+        let disagrees = |results: &mut Results| control(results, 0).warning = true;
+        assert_eq!(briefly(&disagrees), "controls agree in 1 of 2");
+        let fails = |results: &mut Results| results.experiments[0].cases[0].status = Status::Failed;
+        assert_eq!(briefly(&fails), "1 case failed");
+        let both = |results: &mut Results| {
+            disagrees(results);
+            fails(results);
+        };
+        assert_eq!(briefly(&both), "controls agree in 1 of 2, 1 case failed");
+        let three = |results: &mut Results| {
+            both(results);
+            results.run.complete = false;
+        };
+        let says = "planned rounds are missing, controls agree in 1 of 2 and 1 more reason";
+        assert_eq!(briefly(&three), says);
+        let warned = |results: &mut Results| results.warnings = vec![String::new(); 2];
+        assert_eq!(briefly(&warned), "see the 2 warnings");
+    }
+
+    #[test]
+    fn one_sample_is_one() {
+        let (_, says) = said(|results| {
+            results.experiments[1].disturbed.disturbed = 1;
+        });
+        assert!(says.ends_with("; 1 of 500 samples was disturbed."), "{says}");
     }
 
     #[test]

@@ -270,11 +270,12 @@ pub fn count(n: usize) -> String {
 ///
 /// assert_eq!([counted(1, "case"), counted(0, "case")], ["1 case", "0 cases"]);
 /// assert_eq!([counted(2, "process"), counted(3, "try")], ["2 processes", "3 tries"]);
+/// assert_eq!(counted(2, "switch"), "2 switches");
 /// ```
 pub fn counted(n: usize, noun: &str) -> String {
     let nouns = match noun {
         _ if n == 1 => noun.to_owned(),
-        _ if noun.ends_with('s') => format!("{noun}es"),
+        _ if ["s", "ch", "sh"].iter().any(|end| noun.ends_with(end)) => format!("{noun}es"),
         _ => noun
             .strip_suffix('y')
             .map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies")),

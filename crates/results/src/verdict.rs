@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_stats::{Estimate, StatsError, holm, jointly_beyond};
 
-use crate::units::{Scale, with_unit};
+use crate::units::{Scale, counted, with_unit};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Rule, Verdict};
 
 /// What a finding from disturbed rounds says besides.
@@ -314,11 +314,14 @@ fn of_cells(quote: Quote, cells: &[(String, Rounds)], unit: &str, range: Range, 
         |i| {
             let (rounds, enough) = (cells[i].1.by_round.len(), rounds_for(cells.len(), error.refuting));
             let why = if rounds < enough as usize {
-                format!("{rounds} rounds cannot exclude chance; {enough} would suffice in any noise")
+                format!(
+                    "{} cannot exclude chance; {enough} would suffice in any noise",
+                    counted(rounds, "round")
+                )
             } else {
                 format!("its {rounds} rounds do not agree enough to exclude chance")
             };
-            let at_once = format!("with {} cells judged at once", cells.len());
+            let at_once = format!("with {} judged at once", counted(cells.len(), "cell"));
             format!("{} lies outside by itself, but {at_once} {why}", about(i))
         },
     );
@@ -344,8 +347,8 @@ fn tally(cells: &[(String, Rounds)], intervals: &[[f64; 2]], range: Range) -> St
         count => format!("{}; and {} more", against[..NAMED].join("; "), count - NAMED),
     };
     format!(
-        "; confirmed by {confirm} of {} cells, outside of the rule: {outside}",
-        cells.len()
+        "; confirmed by {confirm} of {}, outside of the rule: {outside}",
+        counted(cells.len(), "cell")
     )
 }
 
@@ -551,7 +554,7 @@ mod tests {
         );
         assert_eq!(
             finding.says,
-            "Process / thread: 7.30 [7.10, 7.50] here; the rule asks for at least 10."
+            "Time to make and end a process / a thread, of 100,000 each: 7.30 [7.10, 7.50] here; the rule asks for at least 10."
         );
         assert_eq!(finding.verdict, Some(Verdict::DoesNotHold));
     }

@@ -26,6 +26,8 @@ mod past_the_limit;
 mod serve;
 #[path = "command/signals.rs"]
 mod signals;
+#[path = "command/terminal.rs"]
+mod terminal;
 #[path = "command/turns.rs"]
 mod turns;
 
@@ -197,6 +199,11 @@ fn a_run_says_its_answer_once_and_ends_with_a_screen_or_with_all_tables() {
         "only with its table"
     );
     let [screen, tables] = [short, long].map(|output| text(&output.stdout));
+    assert_eq!(
+        tables.matches("In the one case of this run").count(),
+        1,
+        "{tables}"
+    );
     assert!(
         screen.contains("\nAnswers\n") && screen.contains("Can this run be trusted?"),
         "{screen}"

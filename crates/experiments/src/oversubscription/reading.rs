@@ -176,7 +176,10 @@ pub(super) fn costs(view: &View<'_>) -> Vec<Cost> {
     let published = format!("85 % ({})", dated("001"));
     let listed = [
         switch(one, 64).map(|cost| cost.named("switch to another thread")),
-        gain.map(|cost| cost.named("gain of a second CPU").published(0.85, published)),
+        gain.map(|cost| {
+            cost.named("gain of a second CPU on average")
+                .published(0.85, published)
+        }),
         dear.map(|cost| cost.named("computing threads until work takes 10 % longer")),
     ];
     let processes = one.processes();

@@ -80,7 +80,8 @@ impl<'v> Measured<'v> {
         let count = self.cases.len();
         if count > MOST_NAMED {
             return Some(format!(
-                "What would answer this is not among the {count} cases of this run, which are in the table of cases."
+                "What would answer this is not among the {} of this run, which are in the table of cases.",
+                units::counted(count, "case")
             ));
         }
         let figure = figure.show(self.metric.unit);
@@ -95,8 +96,9 @@ impl<'v> Measured<'v> {
             .over(self.metric.of((*least).clone()));
         let times = self.view.shown(&ratio, "ratio");
         Some(format!(
-            "Of the {count} cases of this run, {} has the least {what}, {figure}, and {} the most, {times} times as much. What \
+            "Of the {} of this run, {} has the least {what}, {figure}, and {} the most, {times} times as much. What \
              would answer the question is not among them.",
+            units::counted(count, "case"),
             self.named(least, None),
             self.named(most, None),
         ))

@@ -46,6 +46,7 @@ fn cost(row: &Row<'_>) -> Markup {
         tr {
             th scope="row" {
                 (clean(row.name))
+                @if !row.cost.how.is_empty() { span.how { (clean(&row.cost.how)) } }
                 @if let Some(published) = &row.cost.published { span.published { "published: " (clean(published)) } }
             }
             td.n { (row.figure) }

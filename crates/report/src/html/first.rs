@@ -4,7 +4,7 @@
 use maud::{Markup, html as markup};
 use threadgauge_results::{Results, Trust, Trusted};
 
-use super::findings;
+use super::findings::{self, Kind};
 use super::text::{clean, finding_id, section_id};
 use crate::costs::{self, Ladder, Rung};
 use crate::questions::{self, Answered};
@@ -14,23 +14,23 @@ use crate::{short_answer, words};
 /// All of it.
 pub(super) fn screen(results: &Results) -> Markup {
     let ladder = costs::ladder(results);
+    // In the order of a phone; where there is room beside, the style sheet puts the answers at the right.
     markup! {
-        div.first {
+        div.first.alone[ladder.is_none()] {
+            (in_short(results))
             (cards(results))
-            div.pair.alone[ladder.is_none()] {
-                @if let Some(ladder) = &ladder { (latencies(ladder)) }
-                (in_short(results))
-            }
+            @if let Some(ladder) = &ladder { (latencies(ladder)) }
         }
     }
 }
 
-/// Whether this run can be trusted.
+/// Whether this run can be trusted, in a few words that lead to the whole answer.
 pub(super) fn trusted(results: &Results) -> Markup {
-    let Trust { answer, says } = Trust::of(results);
+    let answer = Trust::of(results).answer;
     markup! {
         p.trust.doubtful[answer == Trusted::InPart].refused[answer == Trusted::No] {
-            b { "Can this run be trusted? " (answer.word()) ": " } (clean(&says))
+            b { "Can this run be trusted? " (answer.word()) ": " } (clean(&Trust::briefly(results))) "; "
+            a href="#run" { "why" }
         }
     }
 }
@@ -140,6 +140,18 @@ fn left(place: f64) -> String {
     format!("left:{:.2}%", place * 100.0)
 }
 
+/// The sayings that an answer names, each with a link, and how many more there are.
+fn named(of: &Answered) -> Markup {
+    markup! {
+        @for (i, claim) in of.sayings.iter().enumerate() {
+            @if i > 0 { ", " }
+            "“" a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.short)) } "”"
+        }
+        @if of.more > 0 { "; and " a href=(format!("#{}", Kind::NotHeld.id())) { (of.more) " more" } }
+        @if !of.sayings.is_empty() { "." }
+    }
+}
+
 /// What people ask first, and how many sayings held, with links to them.
 fn in_short(results: &Results) -> Markup {
     let asked = questions::asked(results);
@@ -151,8 +163,11 @@ fn in_short(results: &Results) -> Markup {
         section #short aria-labelledby="short-h" {
             h2 #short-h { "In short" }
             dl.short {
-                @for Answered { question, answer, .. } in told {
-                    div { dt { (question) } " " dd { (clean(answer.as_deref().unwrap_or_default())) } }
+                @for of in told {
+                    div {
+                        dt { (of.question) } " "
+                        dd { (clean(of.answer.as_deref().unwrap_or_default())) (named(of)) }
+                    }
                 }
                 @if !not.is_empty() {
                     div {

@@ -11,7 +11,7 @@ use super::{ink, rows};
 use crate::costs::{self, Group};
 use crate::facts::headline;
 use crate::lead::{self, Lead};
-use crate::words;
+use crate::{sayings, words};
 
 /// Lines; two more are for what the command says of the folder.
 const MOST: usize = 58;
@@ -167,9 +167,19 @@ fn claims(results: &Results, style: &Style, room: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut shown = 0;
     for (claim, verdict, finding) in &decided {
-        let figure = words::measured(finding).unwrap_or_default();
         let noise = words::noise(finding);
-        let mut text = format!("{} Here {figure}{noise}, the rule: {}.", claim.claim, rule(claim));
+        let here = sayings::told(claim, finding).map_or_else(
+            || format!("The rule: {}", rule(claim)),
+            |told| {
+                format!(
+                    "Here, {}: {}{noise}; the rule: {}",
+                    told.of,
+                    told.line(),
+                    told.rule
+                )
+            },
+        );
+        let mut text = format!("{} {here}.", claim.claim);
         if let Some(why) = words::why(claim, finding) {
             let _ = write!(text, " But {}.", why.trim_end_matches('.'));
         }

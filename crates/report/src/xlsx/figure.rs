@@ -7,15 +7,14 @@ use rust_xlsxwriter::{
 use threadgauge_results::units::Scale as Print;
 use threadgauge_results::{Axis, Figure, Origin, Point, Scale};
 
-use super::page::{Cell, Look, Number, Page, clip};
-use crate::chart::category;
+use super::page::{Cell, Look, Number, Page, said};
+use crate::chart::{category, class};
 
 /// How large a chart is, pixels, and the rows it covers.
 const CHART: [u32; 2] = [900, 440];
 const CHART_ROWS: u32 = 22;
-const COLOURS: [u32; 8] = [
-    0x0b5fa5, 0xc2470d, 0x00735a, 0x8b3f8f, 0x8a6a00, 0x2a86b5, 0xb0124a, 0x4f5b2b,
-];
+/// The page's, whose light colours the charts here have, too.
+const STYLE: &str = include_str!("../html/page.css");
 const MARKERS: [ChartMarkerType; 8] = [
     ChartMarkerType::Circle,
     ChartMarkerType::Square,
@@ -97,7 +96,7 @@ pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -
     chart
         .set_width(width)
         .set_height(height)
-        .set_alt_text(clip(&figure.note).chars().take(255).collect::<String>());
+        .set_alt_text(said(&figure.note).chars().take(255).collect::<String>());
     page.chart(top + 2, &chart)?;
     Ok(row)
 }
@@ -107,9 +106,17 @@ fn plain(value: Option<f64>) -> Cell {
     Cell::from(Number::of(&Print::of("count", 1.0), value))
 }
 
+/// The colour that the page gives a class, in the light.
+fn colour(class: &str) -> Color {
+    let said = STYLE.split_once(&format!("--{class}: #"));
+    let hex = said.and_then(|(_, rest)| rest.get(..6));
+    let rgb = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    rgb.map_or(Color::Black, Color::RGB)
+}
+
 /// Text that is not taken for a formula.
 fn label(text: &str) -> String {
-    clip(text.trim_start_matches(['=', ' ']))
+    said(text.trim_start_matches(['=', ' ']))
 }
 
 /// The names on a category axis, in order.
@@ -123,7 +130,7 @@ fn names(figure: &Figure) -> Vec<(i64, String)> {
 
 fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32, last: u32) {
     let series = &figure.series[index];
-    let colour = Color::RGB(COLOURS[index % COLOURS.len()]);
+    let colour = colour(&class(figure, index));
     let dash = match series.origin {
         Origin::Measured => ChartLineDashType::Solid,
         Origin::Published => ChartLineDashType::Dash,
@@ -180,5 +187,35 @@ fn axis(drawn: &mut rust_xlsxwriter::ChartAxis, axis: &Axis, values: impl Iterat
         drawn
             .set_min(floor)
             .set_crossing(rust_xlsxwriter::ChartAxisCrossing::Min);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::Series;
+
+    use super::*;
+
+    #[test]
+    fn a_meaning_has_the_colour_that_it_has_on_the_page() {
+        let axis = || Axis {
+            label: String::new(),
+            scale: Scale::Linear,
+        };
+        let series = |name: &str| Series {
+            name: name.to_owned(),
+            origin: Origin::Measured,
+            points: Vec::new(),
+        };
+        let figure = Figure {
+            id: String::new(),
+            title: String::new(),
+            x: axis(),
+            y: axis(),
+            series: ["process", "thread"].map(series).to_vec(),
+            note: String::new(),
+        };
+        let colours = [0, 1].map(|i| colour(&class(&figure, i)));
+        assert_eq!(colours, [Color::RGB(0xc2470d), Color::RGB(0x0b5fa5)]);
     }
 }

@@ -10,6 +10,7 @@ use rust_xlsxwriter::{
     cell_autofit_width,
 };
 use threadgauge_results::outside::steers;
+use threadgauge_results::published::cited;
 use threadgauge_results::units::Scale;
 
 /// The sheets that others speak of.
@@ -221,7 +222,7 @@ impl<'s> Page<'s> {
     pub fn heads<T: AsRef<str>>(&mut self, row: u32, heads: &[T]) -> Result<(), XlsxError> {
         for (column, head) in (0..).zip(heads) {
             self.need(column, Widths::of_head(head.as_ref()));
-            self.write(row, column, Look::Head, clip(head.as_ref()))?;
+            self.write(row, column, Look::Head, said(head.as_ref()))?;
         }
         Ok(())
     }
@@ -242,7 +243,7 @@ impl<'s> Page<'s> {
 
     /// A text, in as many lines as it needs.
     pub fn text(&mut self, row: u32, column: u16, text: &str) -> Result<(), XlsxError> {
-        let text = clip(text);
+        let text = said(text);
         if text.is_empty() {
             return Ok(());
         }
@@ -265,7 +266,7 @@ impl<'s> Page<'s> {
 
     /// A text over the whole width of the sheet, in as many lines as it needs.
     pub fn across(&mut self, row: u32, look: Look, text: &str) {
-        let text = clip(text);
+        let text = said(text);
         if !text.is_empty() {
             self.across.push((row, look, text));
         }
@@ -406,6 +407,11 @@ fn broken(line: &str, look: Look, room: u32) -> u32 {
         used = wide % room;
     }
     lines
+}
+
+/// Words for a reader that a cell can hold, with sources by their names.
+pub(super) fn said(text: &str) -> String {
+    clip(&cited(text))
 }
 
 /// Text a cell can hold.

@@ -299,3 +299,16 @@ fn costs_are_numbers_that_can_be_sorted_and_verdicts_words() {
         assert!(*column != 1 || words.contains(&text.as_str()), "{text}");
     }
 }
+
+#[test]
+fn sources_have_their_names_in_cells_titles_and_charts() {
+    let run = include_str!("../../../../runs/2026-11-25-create-100000/results.json");
+    assert!(run.contains("ource 003"), "stored texts cite by the id");
+    let results: Results = serde_json::from_str(run).unwrap();
+    let files = workbook(&results);
+    let named = |text: &String| text.contains("Processes against threads (2004)");
+    for (name, text) in &files {
+        assert!(!text.contains("ource 003"), "{name}");
+    }
+    assert!(files.values().any(named));
+}

@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 
-use threadgauge_report::html;
-
-use super::first::{runs, text};
+use super::first::{Run, runs, text};
 
 /// The texts of all elements that begin so, to the next `end`.
 fn texts<'a>(page: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = String> + 'a {
@@ -15,8 +13,7 @@ fn texts<'a>(page: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item 
 
 #[test]
 fn no_two_places_links_or_boxes_of_a_page_have_one_name() {
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
+    for Run { name, page, .. } in runs() {
         let (page, _script) = page.rsplit_once("<script>").unwrap();
         let mut seen = HashSet::new();
         let boxes = super::attributes(page, "aria-label")
@@ -36,9 +33,8 @@ fn no_two_places_links_or_boxes_of_a_page_have_one_name() {
 
 #[test]
 fn no_head_of_a_table_is_empty() {
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        let heads: Vec<String> = texts(&page, "<th scope", "</th>")
+    for Run { name, page, .. } in runs() {
+        let heads: Vec<String> = texts(page, "<th scope", "</th>")
             .map(|head| {
                 head.split_once('>')
                     .map_or(head.clone(), |(_, words)| words.to_owned())

@@ -3,14 +3,27 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use threadgauge_report::html;
 use threadgauge_results::{Results, Verdict};
 
 use super::attributes;
 
-/// Every committed run, with its name.
-pub(super) fn runs() -> Vec<(String, Results)> {
+/// A committed run.
+pub(super) struct Run {
+    pub name: String,
+    pub results: Results,
+    pub page: String,
+}
+
+/// All of them. Their pages are drawn once.
+pub(super) fn runs() -> &'static [Run] {
+    static RUNS: OnceLock<Vec<Run>> = OnceLock::new();
+    RUNS.get_or_init(drawn)
+}
+
+fn drawn() -> Vec<Run> {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
     let folders = |of: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(of).unwrap();
@@ -19,7 +32,10 @@ pub(super) fn runs() -> Vec<(String, Results)> {
     let all = folders(&runs).into_iter().chain(folders(&runs.join("golden")));
     let read = |folder: PathBuf| {
         let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
-        Some((folder.display().to_string(), serde_json::from_str(&text).unwrap()))
+        let results: Results = serde_json::from_str(&text).unwrap();
+        let page = html(&results, &[]);
+        let name = folder.display().to_string();
+        Some(Run { name, results, page })
     };
     let read: Vec<_> = all.filter_map(read).collect();
     assert!(read.len() > 25, "the runs are there: {}", read.len());
@@ -63,9 +79,8 @@ fn verdicts(results: &Results) -> Vec<Verdict> {
 #[test]
 fn a_card_has_the_saying_who_said_it_and_when_the_figure_and_the_verdict() {
     let mut of_five = 0;
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        let (sayings, answers) = cards(&page);
+    for Run { name, page, .. } in runs() {
+        let (sayings, answers) = cards(page);
         assert!(sayings.len() + answers.len() <= 5, "{name}");
         of_five += usize::from(sayings.len() == 5);
         for card in sayings {
@@ -94,9 +109,8 @@ fn a_card_has_the_saying_who_said_it_and_when_the_figure_and_the_verdict() {
 
 #[test]
 fn what_does_not_hold_comes_first_and_of_a_sources_experiment_one_before_any_second() {
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        let (sayings, _) = cards(&page);
+    for Run { name, page, .. } in runs() {
+        let (sayings, _) = cards(page);
         let ids: Vec<&str> = sayings.iter().flat_map(|card| attributes(card, "href")).collect();
         let claims: Vec<_> = (ids.iter())
             .map(|id| {
@@ -116,9 +130,8 @@ fn what_does_not_hold_comes_first_and_of_a_sources_experiment_one_before_any_sec
 #[test]
 fn a_saying_has_one_figure_in_its_card_and_in_the_list() {
     let mut compared = 0;
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        for card in cards(&page).0 {
+    for Run { name, page, .. } in runs() {
+        for card in cards(page).0 {
             let id = attributes(card, "href")[0].trim_start_matches('#');
             let (_, row) = page
                 .split_once(&format!("<li id=\"{id}\""))
@@ -139,8 +152,7 @@ fn a_saying_has_one_figure_in_its_card_and_in_the_list() {
 #[test]
 fn a_saying_in_per_cent_has_a_figure_in_per_cent() {
     let mut told = 0;
-    for (_, results) in runs() {
-        let page = html(&results, &[]);
+    for Run { results, page, .. } in runs() {
         for finding in results.experiments.iter().flat_map(|e| &e.findings) {
             let Some(claim) = finding.claim.as_deref().and_then(threadgauge_results::claim) else {
                 continue;
@@ -166,15 +178,14 @@ fn a_saying_in_per_cent_has_a_figure_in_per_cent() {
 
 #[test]
 fn each_count_links_to_a_list_that_is_there_and_together_they_count_every_claim() {
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        let all = verdicts(&results).len();
+    for Run { name, results, page } in runs() {
+        let all = verdicts(results).len();
         let Some((_, counts)) = page.split_once("class=\"counts\">") else {
             assert_eq!(all, 0, "{name}");
             continue;
         };
         let (counts, _) = counts.split_once("</p>").unwrap();
-        let ids: HashSet<&str> = attributes(&page, "id").into_iter().collect();
+        let ids: HashSet<&str> = attributes(page, "id").into_iter().collect();
         for href in attributes(counts, "href") {
             assert!(ids.contains(href.trim_start_matches('#')), "{name}: {href}");
         }
@@ -187,10 +198,9 @@ fn each_count_links_to_a_list_that_is_there_and_together_they_count_every_claim(
 #[test]
 fn a_run_without_sayings_has_its_answer_in_their_place_and_no_frame_is_empty() {
     let mut without = 0;
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
-        let (sayings, answers) = cards(&page);
-        let decided = verdicts(&results)
+    for Run { name, results, page } in runs() {
+        let (sayings, answers) = cards(page);
+        let decided = verdicts(results)
             .iter()
             .any(|v| matches!(v, Verdict::Holds | Verdict::DoesNotHold));
         if !decided {
@@ -212,6 +222,84 @@ fn a_run_without_sayings_has_its_answer_in_their_place_and_no_frame_is_empty() {
 }
 
 #[test]
+fn the_sayings_that_are_wrong_are_named_and_the_others_counted() {
+    let mut of_more = 0;
+    for Run { name, results, page } in runs() {
+        let wrong = verdicts(results)
+            .iter()
+            .filter(|v| **v == Verdict::DoesNotHold)
+            .count();
+        let Some((_, answer)) = page.split_once("Which saying is wrong here?") else {
+            assert_eq!(wrong, 0, "{name}");
+            continue;
+        };
+        let (answer, _) = answer.split_once("</dd>").unwrap();
+        let named: Vec<&str> = attributes(answer, "href")
+            .into_iter()
+            .filter(|href| href.starts_with("#claim-"))
+            .collect();
+        assert_eq!(named.len(), wrong.min(3), "{name}: {answer}");
+        assert_eq!(answer.matches('“').count(), named.len(), "{name}: {answer}");
+        // Those of the cards come first, in their order.
+        let cards = cards(page).0;
+        let on_cards = cards.iter().filter(|card| card.starts_with("does-not-hold"));
+        let on_cards: Vec<&str> = on_cards.map(|card| attributes(card, "href")[0]).take(3).collect();
+        assert_eq!(named[..on_cards.len()], on_cards, "{name}");
+        let more = format!("{} more", wrong - named.len());
+        assert_eq!(answer.contains(&more), wrong > named.len(), "{name}: {answer}");
+        of_more += usize::from(wrong > 3);
+    }
+    assert!(of_more > 3, "{of_more} runs have more than are named");
+}
+
+/// What a run says in words that has a figure: answers, findings, costs with what they are of.
+fn lines(results: &Results) -> Vec<String> {
+    let of = |e: &threadgauge_results::ExperimentResult| {
+        let says = e.findings.iter().map(|f| f.says.clone());
+        let costs = (e.costs.iter()).map(|c| format!("{}: {}", c.name.as_deref().unwrap_or(&c.what), c.how));
+        let answer = e.answer.split(". ").map(str::to_owned);
+        answer.chain(says).chain(costs).collect::<Vec<_>>()
+    };
+    results.experiments.iter().flat_map(of).collect()
+}
+
+#[test]
+fn two_lines_with_one_subject_say_how_they_differ() {
+    let mut cards_of_two = 0;
+    for Run { name, results, page } in runs() {
+        let mut of = HashSet::new();
+        for card in cards(page).0 {
+            let line = text(part(card, "of"));
+            assert!(of.insert(line.clone()), "{name}: two cards are of {line}");
+        }
+        cards_of_two += usize::from(of.len() > 1);
+        // Costs of one name are one cost.
+        for list in page.split("<table class=\"costs").skip(1) {
+            let (list, _) = list.split_once("</table>").unwrap();
+            let mut names = HashSet::new();
+            for head in list.split("<th scope=\"row\">").skip(1) {
+                let (cost, _) = head.split_once(['<', '(']).unwrap();
+                assert!(names.insert(cost), "{name}: two costs of {cost}");
+            }
+        }
+        for line in lines(results) {
+            let is_ratio = line.contains("process costs") && line.contains("threads");
+            assert!(
+                !is_ratio || line.contains("geometric mean"),
+                "{name}: of what is it the cost? {line}"
+            );
+            let is_gain = line.contains("second CPU") && line.contains(|c: char| c.is_ascii_digit());
+            let says_of_what = ["average", "mean", "largest", "one thread", "no thread"];
+            assert!(
+                !is_gain || says_of_what.iter().any(|of| line.contains(of)),
+                "{name}: of which threads is it the gain? {line}"
+            );
+        }
+    }
+    assert!(cards_of_two > 5, "{cards_of_two}");
+}
+
+#[test]
 fn what_people_ask_is_answered_in_words_or_said_not_to_be_measured() {
     const ASKED: [&str; 4] = [
         "Is a process dear here?",
@@ -219,8 +307,7 @@ fn what_people_ask_is_answered_in_words_or_said_not_to_be_measured() {
         "How many threads before it hurts?",
         "Which saying is wrong here?",
     ];
-    for (name, results) in runs() {
-        let page = html(&results, &[]);
+    for Run { name, page, .. } in runs() {
         assert!(page.contains("Can this run be trusted?"), "{name}");
         let Some((_, short)) = page.split_once("<section id=\"short\"") else {
             continue;
@@ -231,8 +318,8 @@ fn what_people_ask_is_answered_in_words_or_said_not_to_be_measured() {
         }
     }
     let quick = runs()
-        .into_iter()
-        .find(|(name, _)| name.ends_with("2026-11-23-quick"))
+        .iter()
+        .find(|run| run.name.ends_with("2026-11-23-quick"))
         .unwrap();
-    assert!(!html(&quick.1, &[]).contains("Not measured in this run"));
+    assert!(!quick.page.contains("Not measured in this run"));
 }

@@ -2,6 +2,7 @@
 
 use threadgauge_report::{comparison_json, comparison_markdown, comparison_text};
 use threadgauge_results::outside::clean;
+use threadgauge_results::units::counted;
 use threadgauge_results::{ComparisonResult, Results, Status, compare as compare_runs};
 
 use crate::cli::{CompareOptions, Format, Threshold};
@@ -38,8 +39,8 @@ pub fn compare(options: &CompareOptions) -> Done {
     let open = compared.rows.iter().filter(|r| r.ci95.is_none()).count();
     if open > 0 {
         say(&format!(
-            "{open} of {} cases have no interval and could not be judged",
-            compared.rows.len()
+            "without an interval {open} of {} could not be judged",
+            counted(compared.rows.len(), "case")
         ));
     }
     let none_judged = open == compared.rows.len();

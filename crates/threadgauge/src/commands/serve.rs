@@ -25,6 +25,7 @@ use threadgauge_reactor::protocol::groups::Groups;
 use threadgauge_reactor::{
     AtOnce, Bound, BuiltIn, CloseReason, Design, Memory, Protocol, Stop, Totals, Visitor,
 };
+use threadgauge_results::units::counted;
 
 use crate::cli::ServeOptions;
 use crate::commands::serve::monitor::{Hosts, Monitor, Pages};
@@ -211,8 +212,9 @@ fn summary(protocol: BuiltIn, design: Design, totals: &Totals) -> String {
     let mut text = format!("{} on {}\n", protocol.name(), design.name());
     let _ = writeln!(
         text,
-        "accepted       {} ({} attempts failed)",
-        totals.accepted, totals.accept_errors
+        "accepted       {} ({} failed)",
+        totals.accepted,
+        counted(totals.accept_errors as usize, "attempt")
     );
     if totals.units_created > 0 {
         // Fewer than asked for, where the system has no more: the server goes on with those.

@@ -10,6 +10,7 @@ use threadgauge_load::{
     Clients, Groups, IfFewer, LEAST_PAYLOAD_BYTES, Load, LoadError, MOST_PAYLOAD_BYTES, Pace, Plan, Record,
     Requests, Sizes, Watch,
 };
+use threadgauge_results::units::counted;
 
 use crate::commands::load::options::{Level, LoadOptions, Speaks};
 use crate::commands::load::target::Target;
@@ -61,7 +62,8 @@ pub fn check(options: &LoadOptions, target: &Target) -> Result<()> {
             for connections in levels.iter().map(|level| level.connections) {
                 ensure!(
                     connections.get().is_multiple_of(size),
-                    "{connections} connections make no groups of {size}; say --connections {}",
+                    "{} cannot be in groups of {size}; say --connections {}",
+                    counted(connections.get(), "connection"),
                     connections.get().div_ceil(size) * size
                 );
             }

@@ -6,6 +6,7 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_load::{BUSIEST, Failure, FaultKind, InvalidRun, busy_in_words};
+use threadgauge_results::units::counted;
 use threadgauge_results::{Figure, Table, Value};
 
 /// The loads of a folder.
@@ -232,8 +233,8 @@ fn row(view: &View<'_>, case: &Params) -> Vec<String> {
     let asked = match case.get("rate").filter(|_| case.get(CLASS).is_none()) {
         Some(rate) => format!("{rate} a second"),
         None => case
-            .get("connections")
-            .map_or_else(String::new, |many| format!("{many} connections")),
+            .int("connections")
+            .map_or_else(String::new, |many| counted(many as usize, "connection")),
     };
     vec![
         name(case),

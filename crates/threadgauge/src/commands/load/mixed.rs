@@ -11,7 +11,7 @@ use threadgauge_load::{
     Behaviour, Class, ClassRecord, Clients, Failure, Latency, LoadError, MOST_PAYLOAD_BYTES, Observer,
     Second, Watch as _, run_mixed,
 };
-use threadgauge_results::units::{count, percent, with_unit};
+use threadgauge_results::units::{count, counted, percent, with_unit};
 
 use crate::commands::load::commands::{self, Limit, Monitors};
 use crate::commands::load::drive;
@@ -48,7 +48,8 @@ pub fn read(file: &Path, options: &LoadOptions) -> Result<Workload> {
     let classes = workload.classes.len();
     ensure!(
         connections >= classes,
-        "{connections} connections for {classes} classes: every class has one at least; say --connections {classes}"
+        "{} for {classes} classes: every class has one at least; say --connections {classes}",
+        counted(connections, "connection")
     );
     let most = match protocol {
         Speaks::Bytes => Bytes::MOST,

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use threadgauge_load::{Link, Needs, ServerSecond, ServerWatch, Watched, WatchedSecond, preflight};
 use threadgauge_machine::{Advice, Severity, is_local, listener};
-use threadgauge_results::units::{count, percent, with_unit};
+use threadgauge_results::units::{count, counted, percent, with_unit};
 
 use crate::commands::load::commands::end_group;
 use crate::commands::load::options::{LoadOptions, Watching};
@@ -257,16 +257,11 @@ pub fn rows(watched: &Watched) -> Vec<(&'static str, String)> {
         return vec![("server", format!("process {}: nothing was seen", watched.pid))];
     };
     let server = format!(
-        "process {}: {:.2} CPUs, {} {}; {} switches a second, {}",
+        "process {}: {:.2} CPUs, {}; {} a second, {}",
         watched.pid,
         means.cpus,
-        count(last.thread_count as usize),
-        if last.thread_count == 1 {
-            "thread"
-        } else {
-            "threads"
-        },
-        count(means.switches as usize),
+        counted(last.thread_count as usize, "thread"),
+        counted(means.switches as usize, "switch"),
         with_unit(means.memory_bytes, None, "bytes"),
     );
     let mut rows = vec![("server", server)];

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use threadgauge_experiments::each::{EACH, MOST_ITEMS, alone, alone_of};
 use threadgauge_lab::launch::Launcher;
 use threadgauge_lab::worker::Order;
+use threadgauge_results::units::counted;
 use threadgauge_results::{Alone, Each, ITEM, Status};
 
 use crate::output::{say, shown};
@@ -42,9 +43,9 @@ pub fn typed(command: &str, list: &Path) -> Result<Each> {
         .collect();
     if !(2..=MOST_ITEMS).contains(&items.len()) {
         bail!(
-            "--items: {} has {} lines that are not empty; it needs 2 to {MOST_ITEMS}, an item each",
+            "--items: {} has {}, empty lines aside; it needs 2 to {MOST_ITEMS}",
             shown(list),
-            items.len()
+            counted(items.len(), "item")
         );
     }
     Ok(Each {

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use serde::Deserialize;
 use threadgauge_reactor::protocol::groups::{Access, Options};
+use threadgauge_results::units::counted;
 
 use crate::commands::serve::changes::Changes;
 use crate::commands::serve::values::{Listen, Names, Seconds, Whole, as_typed};
@@ -201,12 +202,12 @@ impl Groups {
                 .map(|name| format!("the user {name} and a password")),
             self.auth_timeout.map(|it| format!("{it} to say who it is")),
             self.max_payload
-                .map(|bytes| format!("at most {bytes} bytes a message")),
+                .map(|Whole(n)| format!("at most {} a message", counted(n.get(), "byte"))),
             self.max_subscriptions
-                .map(|count| format!("at most {count} subscriptions a client")),
+                .map(|Whole(n)| format!("at most {} a client", counted(n.get(), "subscription"))),
             self.ping_interval.map(|it| format!("ping interval {it}")),
             self.ping_max
-                .map(|count| format!("at most {count} pings in vain")),
+                .map(|Whole(n)| format!("at most {} in vain", counted(n.get(), "ping"))),
             self.lame_duck.map(|it| format!("lame duck {it}")),
             self.lame_duck_grace.map(|it| format!("grace {it}")),
         ];

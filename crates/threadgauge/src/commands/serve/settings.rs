@@ -12,6 +12,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server, WhenFull};
+use threadgauge_results::units::counted;
 
 use crate::commands::serve::changes::Changes;
 use crate::commands::serve::choice;
@@ -191,8 +192,9 @@ impl Settings {
         let payload = self.groups.most_payload();
         if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
             bail!(
-                "a message may have {payload} bytes and only {limit} may wait for a client, which would be dropped for \
-                 it: lower --max-payload, or raise --output-limit"
+                "a message may have {} and only {limit} may wait for a client, which would be dropped for \
+                 it: lower --max-payload, or raise --output-limit",
+                counted(payload, "byte")
             );
         }
         if let (Some(Drain(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
@@ -327,14 +329,15 @@ impl Settings {
             self.writers.map(|n| format!("writers {n}")),
             self.placement.map(|it| format!("placement {}", it.name())),
             self.sends.map(|it| format!("sending by {}", it.name())),
-            self.max_connections.map(|n| format!("at most {n} connections")),
+            self.max_connections
+                .map(|Whole(n)| format!("at most {}", counted(n.get(), "connection"))),
             self.when_full.map(|it| format!("when full {}", it.name())),
             self.idle.map(|it| format!("idle {it}")),
             self.handshake.map(|it| format!("handshake {it}")),
             self.write_timeout.map(|it| format!("write timeout {it}")),
             self.drain.map(|it| format!("drain {it}")),
             self.output_limit
-                .map(|n| format!("at most {n} bytes waiting for a client")),
+                .map(|Whole(n)| format!("at most {} waiting for a client", counted(n.get(), "byte"))),
             self.overflow.map(|it| format!("overflow {}", it.name())),
         ];
         let words = words.into_iter().flatten().chain(self.groups.in_words());
