@@ -280,11 +280,16 @@ export function cutNames() {
   return labels.map((text) => text.textContent).filter((text) => text.endsWith("…"));
 }
 
-/** Marks of a chart that lie on one another, so that fewer can be counted than there are. */
+/** Marks of a chart that lie on one another or have the colour of the page, so that fewer can be counted than there are. */
 export function coveredMarks() {
   const faults = [];
+  const unseen = ["none", getComputedStyle(document.body).backgroundColor];
   for (const svg of [...document.querySelectorAll("svg.chart")].filter((svg) => svg.checkVisibility())) {
-    const marks = [...svg.querySelectorAll("path.m")].map((mark) => mark.getBoundingClientRect());
+    const drawn = [...svg.querySelectorAll("path.m")];
+    const isSeen = ({ fill, stroke }) => !unseen.includes(fill) || !unseen.includes(stroke);
+    const faint = drawn.filter((mark) => !isSeen(getComputedStyle(mark)));
+    if (faint.length > 0) faults.push(`${svg.querySelector("title").textContent}: ${faint.length} marks are not seen`);
+    const marks = drawn.map((mark) => mark.getBoundingClientRect());
     marks.forEach((a, i) => {
       const on = marks.slice(0, i).some((b) => Math.abs(a.x - b.x) < 2 && Math.abs(a.y - b.y) < 2 && Math.abs(a.width - b.width) < 2);
       if (on) faults.push(`${svg.querySelector("title").textContent}: two marks at ${Math.round(a.x)}, ${Math.round(a.y)}`);
@@ -327,8 +332,8 @@ export function chartsToSave() {
   return [...document.querySelectorAll("figure:has(svg.chart)")].map((figure) => ({
     id: figure.id,
     title: figure.querySelector("figcaption b").textContent.trim().replace(/\.$/, ""),
-    words: words(`${figure.querySelector("figcaption").textContent} ${figure.querySelector(".legend")?.textContent ?? ""}`),
-    marks: figure.querySelectorAll(".wide svg path, .legend svg path").length,
+    words: words(`${figure.querySelector("figcaption").textContent} ${figure.querySelector(".wide .legend")?.textContent ?? ""}`),
+    marks: figure.querySelectorAll(".wide svg path").length,
   }));
 }
 

@@ -198,13 +198,18 @@ describe("charts", () => {
     await open({}, async (page) => {
       await page.evaluate(inPage.unfold);
       const charts = await page.evaluate(inPage.charts);
+      const alike = await page.locator("figure", { hasText: "No chart: " }).allTextContents();
       for (const figure of figures) {
+        // Figures that are all alike are a sentence and a table.
+        if (alike.some((text) => text.includes(figure.title))) continue;
         const chart = charts.find((c) => c.text.includes(figure.title));
         assert.ok(chart, `no chart is titled "${figure.title}"`);
         const series = figure.series.filter((s) => s.points.length > 0);
         assert.ok(chart.marks >= series.length, `${figure.title}: ${series.length} series, ${chart.marks} marks`);
         for (const { name } of series) {
-          assert.ok(chart.text.includes(name), `${figure.title}: the legend does not name "${name}"`);
+          // Sources are called by their names.
+          const said = name.replace(/^source( \d+)?[,:] /, "");
+          assert.ok(chart.text.includes(said), `${figure.title}: nothing names "${name}"`);
         }
       }
     });

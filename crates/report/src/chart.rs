@@ -7,8 +7,9 @@
 //! follow the page into the dark.
 //!
 //! Numbers against a number become lines ([`lines`]); numbers by name become a dot plot with the
-//! names down the side, where they can be read ([`dots`]). Many series are spread over panels. Legends
-//! are HTML, so that they wrap: see [`swatch`]. Leaves out the data table beside it.
+//! names down the side, where they can be read ([`dots`]). Many series are spread over panels. A line has its name
+//! where it ends ([`names`]), if there is room; what has none is in a legend, which is HTML, so that it wraps: see
+//! [`swatch`]. Leaves out the data table beside it.
 
 mod axis;
 mod dots;
@@ -18,6 +19,7 @@ mod lint;
 mod look;
 mod mark;
 mod meaning;
+mod names;
 mod quantity;
 pub(crate) mod svg;
 
@@ -27,6 +29,7 @@ use threadgauge_results::{Figure, Point, Scale, units};
 
 pub(crate) use axis::{Axis, category};
 use look::{FEWEST, Line, Look, swatch};
+pub(crate) use names::called;
 pub(crate) use quantity::Bounds;
 use svg::{Head, Size};
 
@@ -34,6 +37,13 @@ use svg::{Head, Size};
 const CROWD: usize = 8;
 /// How many of them share one when there are more.
 const PANEL: usize = 6;
+
+/// So many figures can be called nearly all alike.
+const MANY: usize = 5;
+/// The share in one tenth of an axis from which a logarithmic one serves better.
+const CROWDED: f64 = 0.8;
+/// The share from which a chart is empty but for that tenth.
+const ALIKE: f64 = 0.9;
 
 /// What came of drawing a figure.
 pub(crate) struct Drawing {
@@ -46,18 +56,28 @@ pub(crate) struct Drawing {
     pub cut: usize,
     /// Which series lie on each other, and so look like one.
     pub same: Vec<String>,
+    /// Why there is no chart, where its figures are so alike that it would be empty; a table shows them.
+    pub alike: Option<String>,
 }
 
 /// A chart, drawn twice: scaling one picture down would leave its text unreadable on a phone.
 pub(crate) struct Panel {
-    /// SVG for a page.
-    pub wide: String,
-    /// SVG for a phone.
-    pub narrow: String,
+    /// For a page.
+    pub wide: Picture,
+    /// For a phone.
+    pub narrow: Picture,
     /// The places in `figure.series` of what it shows.
     pub shown: Vec<usize>,
     /// How each of them looks, as SVG for a legend.
     pub swatches: Vec<String>,
+}
+
+/// A drawn chart.
+pub(crate) struct Picture {
+    /// As SVG.
+    pub svg: String,
+    /// Whether each of the shown series has its name in it; what has none needs a legend.
+    pub is_named: Vec<bool>,
 }
 
 /// Draws `figure`; `id` is unique in the page and prefixes the ids within.
@@ -86,6 +106,16 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
             left_out,
             cut: 0,
             same: Vec::new(),
+            alike: None,
+        };
+    }
+    if let Some(alike) = alike(figure) {
+        return Drawing {
+            panels: Vec::new(),
+            left_out,
+            cut: 0,
+            same: Vec::new(),
+            alike: Some(alike),
         };
     }
     let points = || lines.iter().flat_map(|(_, line)| &line.points);
@@ -113,11 +143,15 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         let id = part.map_or_else(|| id.to_owned(), |(n, _)| format!("{id}-{n}"));
         let svg = |size, id: &str| {
             let head = head(figure, id, part, &front);
-            if figure.x.scale == Scale::Category {
-                dots::draw(figure, &y, &front, &head, size)
+            let (svg, is_named) = if figure.x.scale == Scale::Category {
+                (
+                    dots::draw(figure, &y, &front, &head, size),
+                    vec![false; front.len()],
+                )
             } else {
                 lines::draw(figure, &y, &front, &back, &head, size)
-            }
+            };
+            Picture { svg, is_named }
         };
         Panel {
             wide: svg(Size::Wide, &id),
@@ -135,12 +169,67 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         } else {
             same(&lines, &y)
         },
+        alike: None,
     }
 }
 
-/// The figure as it is drawn. Where there are fewer than three numbers across, a line would have nothing to show and
-/// most of the chart would be empty: each number is a name then, and has a row of its own.
+/// The figure as it is drawn, so that little of it is empty: as rows of dots where there are fewer numbers across than
+/// a line needs, and on a logarithmic axis where few values would squeeze all others into a tenth of an even one.
 fn arranged(figure: &Figure) -> Cow<'_, Figure> {
+    let mut figure = in_rows(figure);
+    let is_positive = |point: &Point| extent(point).all(|end| end > 0.0);
+    let mut points = figure.series.iter().flat_map(|series| &series.points);
+    if figure.y.scale == Scale::Linear && points.all(is_positive) && fullest_tenth(&figure) >= CROWDED {
+        figure.to_mut().y.scale = Scale::Log;
+    }
+    figure
+}
+
+/// Why a chart of the figure would be empty but for a tenth, if it would.
+fn alike(figure: &Figure) -> Option<String> {
+    let mut figures: Vec<f64> = (figure.series.iter().flat_map(|series| &series.points))
+        .filter(|p| can_stand(figure, p))
+        .map(|p| p.y)
+        .collect();
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.get(figures.len() / 2)?;
+    (fullest_tenth(figure) >= ALIKE).then(|| {
+        let same = figures.iter().filter(|y| *y == middle).count();
+        let about = if same == figures.len() { "" } else { "nearly " };
+        let value = units::tick(rounded(*middle));
+        format!(
+            "No chart: {about}all {} figures are {value} ({}).",
+            figures.len(),
+            figure.y.label
+        )
+    })
+}
+
+/// The share of the figures and the ends of their intervals that lie in that tenth of the value axis which has the
+/// most; none of figures so few that any chart of them has more room than marks.
+fn fullest_tenth(figure: &Figure) -> f64 {
+    let points: Vec<&Point> = (figure.series.iter().flat_map(|series| &series.points))
+        .filter(|p| can_stand(figure, p))
+        .collect();
+    if points.len() < MANY {
+        return 0.0;
+    }
+    let axis = value_axis(figure, points.iter().copied());
+    let ends = points.iter().flat_map(|point| extent(point));
+    let mut places: Vec<f64> = ends.map(|end| axis.place(end)).collect();
+    places.sort_by(f64::total_cmp);
+    let within = |from: &f64| {
+        places
+            .iter()
+            .filter(|place| (*from..=from + 0.1).contains(place))
+            .count()
+    };
+    let most = places.iter().map(within).max().unwrap_or(0);
+    most as f64 / places.len() as f64
+}
+
+/// Each number across as a name with a row of its own, where there are fewer than three.
+fn in_rows(figure: &Figure) -> Cow<'_, Figure> {
     let points = || figure.series.iter().flat_map(|series| &series.points);
     let mut places: Vec<f64> = points().filter(|p| can_stand(figure, p)).map(|p| p.x).collect();
     places.sort_by(f64::total_cmp);
@@ -212,7 +301,7 @@ pub(crate) fn height(figure: &Figure) -> f64 {
         .map(|s| s.points.iter().collect())
         .collect();
     let lines = series.len();
-    if lines == 0 {
+    if lines == 0 || alike(figure).is_some() {
         return BESIDE;
     }
     let panels = if lines > CROWD { lines.div_ceil(PANEL) } else { 1 };
@@ -348,7 +437,11 @@ mod tests {
             figure.series.push(figure.series[0].clone());
             figure.series[1].origin = Origin::Ideal;
             figure.series[1].points.truncate(count);
-            draw(&figure, "f").panels[0].wide.matches("class=\"m i\"").count()
+            draw(&figure, "f").panels[0]
+                .wide
+                .svg
+                .matches("class=\"m i\"")
+                .count()
         };
         assert_eq!([1, 2, 3, 4].map(marks), [1, 2, 0, 0]);
     }
@@ -359,6 +452,41 @@ mod tests {
         assert_eq!(draw(&figure, "f").cut, 2, "a time is not below zero");
         figure.y.label = "gain, %".to_owned();
         assert_eq!(draw(&figure, "f").cut, 0);
+    }
+
+    #[test]
+    fn a_few_large_values_do_not_squeeze_all_others_into_a_tenth_and_what_is_alike_is_no_chart() {
+        let of = |values: &[f64]| {
+            let points: Vec<_> = (0..)
+                .zip(values)
+                .map(|(x, y)| (f64::from(x), *y, [*y; 2]))
+                .collect();
+            figure(Scale::Linear, &points)
+        };
+        let outlier = of(&[1.0, 1.5, 2.0, 3.0, 90.0]);
+        assert_eq!(arranged(&outlier).y.scale, Scale::Log);
+        assert_eq!(
+            arranged(&of(&[0.0, 1.5, 2.0, 3.0, 90.0])).y.scale,
+            Scale::Linear,
+            "zero has no logarithm"
+        );
+        assert_eq!(
+            arranged(&of(&[10.0, 30.0, 50.0, 70.0, 90.0])).y.scale,
+            Scale::Linear
+        );
+        assert_eq!(draw(&outlier, "f").alike, None);
+        let drawing = draw(&of(&[4.0; 5]), "f");
+        assert_eq!(
+            drawing.alike.as_deref(),
+            Some("No chart: all 5 figures are 4 ().")
+        );
+        assert!(drawing.panels.is_empty());
+        let nearly = draw(&of(&[&[0.0; 9][..], &[7.0]].concat()), "f").alike;
+        assert_eq!(
+            nearly.as_deref(),
+            Some("No chart: nearly all 10 figures are 0 ().")
+        );
+        assert_eq!(draw(&of(&[4.0; 4]), "f").alike, None);
     }
 
     #[test]
@@ -391,7 +519,7 @@ mod tests {
                 "f",
             );
             assert_eq!(drawing.cut, 1);
-            let wide = &drawing.panels[0].wide;
+            let wide = &drawing.panels[0].wide.svg;
             assert!(!wide.contains(">500<") && wide.contains(">10<"), "{wide}");
             assert_eq!(
                 draw(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use threadgauge_results::published::cited;
 use threadgauge_results::{Figure, Point};
 
 use super::axis::{Axis, category, in_lines, width};
@@ -114,7 +115,7 @@ fn rows<'a>(figure: &Figure, series: &[&[&'a Point]], size: Size) -> Vec<Row<'a>
         })
     };
     let row = |(key, category): (i64, String)| Row {
-        name: in_lines(&category, longest, MOST_LINES),
+        name: in_lines(&cited(&category), longest, MOST_LINES),
         category,
         lanes: lanes(key).collect(),
     };

@@ -1,18 +1,21 @@
 //! Numbers against a number: lines with markers and intervals.
 
-use threadgauge_results::{Figure, units};
+use threadgauge_results::{Figure, Point, units};
 
 use super::axis::{Axis, width};
 use super::look::{FEWEST, Line};
+use super::names::{self, Name, Taken};
 use super::quantity::Bounds;
 use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
 
 const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
+/// How far a mark of size 1 reaches.
+const HALF: f64 = 6.0;
 /// The height of a wide picture.
 pub(super) const TALL: f64 = 400.0;
 
-/// Draws `front` over a faint `back`.
+/// Draws `front` over a faint `back`, each with its name at its end where there is room; says which have theirs.
 pub(super) fn draw(
     figure: &Figure,
     y: &Axis,
@@ -20,7 +23,7 @@ pub(super) fn draw(
     back: &[&Line<'_>],
     head: &Head,
     size: Size,
-) -> String {
+) -> (String, Vec<bool>) {
     let (full, tall) = (size.width(), if size == Size::Wide { TALL } else { 330.0 });
     let everyone = || front.iter().chain(back);
     let x = Axis::at(
@@ -28,8 +31,8 @@ pub(super) fn draw(
         everyone().flat_map(|l| l.points.iter().map(|p| p.x)),
         Bounds::of(&figure.x.label),
     );
-    let names = name_lines(full, &figure.y.label);
-    let above = 15.0 + names.len() as f64 * LINE;
+    let titles = name_lines(full, &figure.y.label);
+    let above = 15.0 + titles.len() as f64 * LINE;
     let height = tall - above - BOTTOM;
     let y_labels = y.labels(height * 2.0);
     let widest = y_labels
@@ -38,11 +41,18 @@ pub(super) fn draw(
         .map(width)
         .fold(0.0, f64::max);
     let left = widest + 18.0;
-    let span = full - left - RIGHT;
-    let at = |px: f64, py: f64| (left + x.place(px) * span, above + (1.0 - y.place(py)) * height);
+    let up = |py: f64| above + (1.0 - y.place(py)) * height;
+    let last = everyone()
+        .flat_map(|line| &line.points)
+        .map(|point| point.x)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let ends = Ends::of(front, last, size, up, [above - LINE / 2.0, above + height]);
+    let right = names::room(ends.beside.iter().map(|(i, _)| &ends.lines[*i]), ends.gap).max(RIGHT);
+    let span = full - left - right;
+    let at = |px: f64, py: f64| (left + x.place(px) * span, up(py));
 
     let mut svg = Svg::open(head, full, tall);
-    for (i, name) in names.iter().enumerate() {
+    for (i, name) in titles.iter().enumerate() {
         svg.text(0.0, 14.0 + i as f64 * LINE, "start", "t", name);
     }
     svg.name(left + span / 2.0, tall - 8.0, full, &figure.x.label);
@@ -72,7 +82,17 @@ pub(super) fn draw(
             marked.map(|point| at(point.x, point.y)).collect()
         })
         .collect();
+    let mut taken = Taken::default();
     for (line, sizes) in front.iter().zip(sizes(&places)) {
+        if line.points.len() >= FEWEST {
+            taken.line(
+                &line
+                    .points
+                    .iter()
+                    .map(|point| at(point.x, point.y))
+                    .collect::<Vec<_>>(),
+            );
+        }
         svg.raw(&format!("<g class=\"{}\">", line.look.class()));
         path(&mut svg, line, "l", at);
         for (i, point) in line.points.iter().enumerate() {
@@ -87,6 +107,7 @@ pub(super) fn draw(
             if let Some(ends) = point.ci95 {
                 let end = |value: f64| if y.holds(value) { "h8m-4 0" } else { "m4 0" };
                 let [bottom, top] = ends.map(|value| at(point.x, value).1);
+                taken.area([px - 4.0, top, px + 4.0, bottom]);
                 svg.raw(&format!(
                     "<path class=\"e\" d=\"M{x0} {t}{}V{b}{}\"/>",
                     end(ends[1]),
@@ -98,12 +119,75 @@ pub(super) fn draw(
             }
             if let Some(size) = sizes.get(i) {
                 line.look.marker(&mut svg, (px, py), *size);
+                let half = HALF * size;
+                taken.area([px - half, py - half, px + half, py + half]);
             }
             svg.raw("</g>");
         }
         svg.raw("</g>");
     }
-    svg.close()
+    let end = |i: usize| at(ends.points[i].x, ends.points[i].y);
+    let mut names: Vec<(usize, Name)> = (ends.beside.iter())
+        .map(|(i, middle)| (*i, Name::beside(&ends.lines[*i], end(*i), ends.gap, *middle)))
+        .collect();
+    let room = [above, left + span + RIGHT / 2.0, above + height];
+    for i in ends.inner.iter().copied() {
+        names.extend(taken.name(&ends.lines[i], end(i), room).map(|name| (i, name)));
+    }
+    let mut is_named = vec![false; front.len()];
+    for (i, name) in names {
+        name.draw(&mut svg, &front[i].look.class());
+        is_named[i] = true;
+    }
+    (svg.close(), is_named)
+}
+
+/// Where lines end, and what of their names can be told before it is known how wide the chart is.
+struct Ends<'a> {
+    /// The last point of each line.
+    points: Vec<&'a Point>,
+    /// The name of each in lines; empty where it would be cut.
+    lines: Vec<Vec<String>>,
+    /// Those that reach the last place and whose names have room beside it, with the middles of these.
+    beside: Vec<(usize, f64)>,
+    /// How far beside: past the largest mark there.
+    gap: f64,
+    /// Those that end before, and whose names must find room within the chart.
+    inner: Vec<usize>,
+}
+
+impl<'a> Ends<'a> {
+    fn of(front: &[&Line<'a>], last: f64, size: Size, up: impl Fn(f64) -> f64, bounds: [f64; 2]) -> Self {
+        let end = |line: &&Line<'a>| line.points.iter().copied().max_by(|a, b| a.x.total_cmp(&b.x));
+        let points: Vec<&Point> = front.iter().filter_map(end).collect();
+        let short = |line: &&Line<'_>| names::in_short(line.series, size).unwrap_or_default();
+        let lines: Vec<Vec<String>> = front.iter().map(short).collect();
+        let (outer, inner): (Vec<usize>, Vec<usize>) = (0..points.len())
+            .filter(|i| !lines[*i].is_empty())
+            .partition(|i| points[*i].x >= last);
+        let wanted: Vec<(f64, usize)> = outer
+            .iter()
+            .map(|i| (up(points[*i].y), lines[*i].len()))
+            .collect();
+        let middles = names::spread(&wanted, bounds);
+        let beside = outer
+            .into_iter()
+            .zip(middles)
+            .filter_map(|(i, middle)| Some((i, middle?)));
+        let mark = |(i, line): (usize, &&Line<'_>)| {
+            let is_there = line.is_marked() && points[i].x >= last;
+            is_there.then(|| (0.0, up(points[i].y))).into_iter().collect()
+        };
+        let marks: Vec<Vec<(f64, f64)>> = front.iter().enumerate().map(mark).collect();
+        let largest = sizes(&marks).into_iter().flatten().fold(0.0, f64::max);
+        Self {
+            beside: beside.collect(),
+            points,
+            lines,
+            gap: names::GAP.max(HALF * largest + 3.0),
+            inner,
+        }
+    }
 }
 
 /// How large each marker is drawn: where those of several lines are at one place they lie around each other, the

@@ -9,11 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
+use threadgauge_results::published::cited;
 use threadgauge_results::{Figure, Origin, Point, Results, Scale};
 
 use super::axis::NARROW;
 use super::quantity::Bounds;
-use super::{Drawing, Panel, arranged, draw};
+use super::{Drawing, Panel, arranged, called, draw};
 use crate::by_kind::ByKind;
 
 /// How far off a mark may be: places are rounded, and those of ticks too.
@@ -91,7 +92,8 @@ fn faults(figure: &Figure) -> Faults {
     }
     let arranged = arranged(figure);
     for panel in &drawing.panels {
-        for (size, svg) in [("wide", &panel.wide), ("narrow", &panel.narrow)] {
+        for (size, drawn) in [("wide", &panel.wide), ("narrow", &panel.narrow)] {
+            let svg = &drawn.svg;
             let document = Document::parse(svg).unwrap_or_else(|why| panic!("{why}: {svg}"));
             let mut picture = Picture {
                 figure: &arranged,
@@ -100,6 +102,7 @@ fn faults(figure: &Figure) -> Faults {
                 faults: Faults::new(),
             };
             picture.judge();
+            picture.names(&drawn.is_named);
             let found = picture.faults.into_iter();
             faults.extend(found.map(|(rule, what)| (rule, format!("{size}: {what}"))));
         }
@@ -295,6 +298,7 @@ impl<'a> Picture<'a> {
             &self.figure.y.label,
             if is_dots { "width" } else { "height" },
         );
+        self.room(value);
         if !is_dots {
             self.axis(&across, self.figure.x.scale, &self.figure.x.label, "width");
         }
@@ -315,8 +319,14 @@ impl<'a> Picture<'a> {
         self.root.descendants().filter(is_it)
     }
 
-    /// No two texts touch, and each is within the picture.
+    /// No two texts touch, each is within the picture, and none calls a source by a number.
     fn texts(&mut self, width: f64, height: f64) {
+        let says: Vec<&str> = self.root.descendants().filter_map(|node| node.text()).collect();
+        for text in says {
+            if cited(text) != text {
+                self.fault("source", format!("{text:?} calls it by a number"));
+            }
+        }
         let texts: Vec<(&str, [f64; 4])> = (self.root.descendants())
             .filter(|node| node.has_tag_name("text"))
             .map(|node| {
@@ -343,6 +353,72 @@ impl<'a> Picture<'a> {
         }
     }
 
+    /// Each series has its name once, in the picture, where neither mark nor line is, or in the legend.
+    fn names(&mut self, is_named: &[bool]) {
+        let named: Vec<usize> = self
+            .shown
+            .iter()
+            .zip(is_named)
+            .filter(|(_, is)| **is)
+            .map(|(i, _)| *i)
+            .collect();
+        let marks: Vec<[f64; 2]> = self
+            .by_class("m")
+            .flat_map(|mark| edges(mark.attribute("transform").unwrap()))
+            .collect();
+        // Points along each line, near each other.
+        let front = self
+            .by_class("l")
+            .filter(|line| !line.attribute("class").is_some_and(|class| class.contains('b')));
+        let along: Vec<[f64; 2]> = front
+            .flat_map(|line| {
+                let points: Vec<[f64; 2]> = numbers(line.attribute("d").unwrap()).collect();
+                let between = |pair: &[[f64; 2]]| {
+                    let (a, b) = (pair[0], pair[1]);
+                    (0..=200).map(move |step| [0, 1].map(|n| a[n] + (b[n] - a[n]) * f64::from(step) / 200.0))
+                };
+                points.windows(2).flat_map(between).collect::<Vec<_>>()
+            })
+            .collect();
+        let names: Vec<Node<'_, '_>> = self.by_class("name").collect();
+        for i in &named {
+            let called = called(&self.figure.series[*i]);
+            let lines = |name: &Node<'a, 'a>| -> Vec<Node<'a, 'a>> {
+                name.children()
+                    .filter(|child| child.has_tag_name("text"))
+                    .collect()
+            };
+            let says = |name: &Node<'a, 'a>| {
+                lines(name)
+                    .iter()
+                    .filter_map(Node::text)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
+            let [name] = names
+                .iter()
+                .filter(|name| says(name) == called)
+                .collect::<Vec<_>>()[..]
+            else {
+                self.fault("name", format!("{called:?} is not named once"));
+                continue;
+            };
+            for line in lines(name) {
+                let number = |name| -> f64 { line.attribute(name).unwrap().parse().unwrap() };
+                let (x, y) = (number("x"), number("y"));
+                let right = x + line.text().unwrap().chars().count() as f64 * NARROW;
+                let is_on =
+                    |at: &&[f64; 2]| (x..right).contains(&at[0]) && (y - TEXT.0..y + TEXT.1).contains(&at[1]);
+                if let Some(at) = marks.iter().chain(&along).find(is_on) {
+                    self.fault("name", format!("{called:?} lies on what is drawn at {at:?}"));
+                }
+            }
+        }
+        if names.len() != named.len() {
+            self.fault("name", format!("{} names of {} series", names.len(), named.len()));
+        }
+    }
+
     /// The labelled ticks of the axis across, and of the one that goes up.
     fn ticks(&self, is_dots: bool) -> (Vec<Tick>, Vec<Tick>) {
         let (mut across, mut up) = (Vec::new(), Vec::new());
@@ -362,6 +438,30 @@ impl<'a> Picture<'a> {
             }
         }
         (across, up)
+    }
+
+    /// Not nearly all of many marks are in a tenth of the axis that has their values.
+    fn room(&mut self, ticks: &[Tick]) {
+        let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else {
+            return;
+        };
+        let points = self.shown.iter().flat_map(|i| &self.figure.series[*i].points);
+        let ends = points.flat_map(|point| [point.y].into_iter().chain(point.ci95.into_iter().flatten()));
+        let places: Vec<f64> = ends.map(|end| place(ticks, self.figure.y.scale, end)).collect();
+        let tenth = (last.at - first.at).abs() / 10.0;
+        let within = |from: &f64| {
+            places
+                .iter()
+                .filter(|at| (*from..=from + tenth).contains(at))
+                .count()
+        };
+        let most = places.iter().map(within).max().unwrap_or(0);
+        if places.len() >= 15 && most * 10 >= places.len() * 9 {
+            self.fault(
+                "room",
+                format!("in a tenth of the axis: {most} of {}", places.len()),
+            );
+        }
     }
 
     /// The ticks are evenly placed by their values, and none is where the quantity cannot be.
@@ -535,6 +635,16 @@ fn numbers(d: &str) -> impl Iterator<Item = [f64; 2]> {
             let (x, y) = part.split_once(' ')?;
             Some([x.parse().ok()?, y.parse().ok()?])
         })
+}
+
+/// Where a mark is, and how far it reaches at least to each side.
+fn edges(transform: &str) -> [[f64; 2]; 5] {
+    let [x, y] = centre(transform);
+    let scale = transform
+        .split_once("scale(")
+        .and_then(|(_, scale)| scale.trim_end_matches(')').parse().ok());
+    let half = 3.6 * scale.unwrap_or(1.0);
+    [[x, y], [x - half, y], [x + half, y], [x, y - half], [x, y + half]]
 }
 
 /// Where a mark is.

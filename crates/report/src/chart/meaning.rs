@@ -271,7 +271,8 @@ fn step(name: &str, all: &[&str]) -> Option<usize> {
     values.dedup();
     let rank = values.iter().position(|other| *other == value)?;
     // One that all have tells none from another.
-    (values.len() > 1).then(|| rank * (STEPS - 1) / (values.len() - 1))
+    let (count, last) = (values.len(), STEPS - 1);
+    (count > 1).then(|| (rank * last + (count - 1) / 2) / (count - 1))
 }
 
 /// What a name counts, and in what.
@@ -347,7 +348,7 @@ mod tests {
         assert_eq!(named(&["two CPUs"]), named(&["2 CPUs"]));
         assert_eq!(
             colours(&["64 KiB", "0 KiB", "4 KiB"]),
-            [Step(5), Step(0), Step(2)]
+            [Step(5), Step(0), Step(3)]
         );
         let pools = ["pool, 10000 connections", "pool, 1000 connections"];
         assert_eq!(colours(&pools), [Step(5), Step(0)]);

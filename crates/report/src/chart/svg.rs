@@ -1,6 +1,7 @@
 //! A picture in SVG: its head, its width, and the string it is written into, with escaping and short numbers.
 
 use threadgauge_results::outside::steers;
+use threadgauge_results::published::cited;
 
 use super::axis::{in_lines, width};
 
@@ -32,7 +33,7 @@ pub(super) const LINE: f64 = 15.0;
 
 /// The name of an axis in lines that a picture `full` wide has room for.
 pub(super) fn name_lines(full: f64, text: &str) -> Vec<String> {
-    in_lines(text, (full / width("x")) as usize, 3)
+    in_lines(&cited(text), (full / width("x")) as usize, 3)
 }
 
 /// SVG under construction.
@@ -108,8 +109,9 @@ pub(crate) fn n(value: f64) -> String {
         .map_or_else(|| text.clone(), str::to_owned)
 }
 
-/// Text that cannot be taken for markup.
+/// Text that cannot be taken for markup, with sources by their names.
 pub(crate) fn escape(text: &str) -> String {
+    let text = cited(text);
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html as markup};
 use threadgauge_results::units::{self, Scale as Print};
-use threadgauge_results::{ExperimentResult, Figure, Origin, Point, Scale};
+use threadgauge_results::{ExperimentResult, Figure, Point, Scale};
 
 use super::cases::{self, Head};
 use super::text::{clean, section_id, slug};
@@ -36,13 +36,18 @@ fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
     markup! {
         figure id=(id) {
             figcaption { b { (clean(&f.title)) ". " } (clean(&f.note)) }
-            @if drawing.panels.is_empty() {
+            @if let Some(alike) = &drawing.alike {
+                p { (clean(alike)) }
+            } @else if drawing.panels.is_empty() {
                 p.nodata { "No data: " (clean(why_empty)) }
             }
             @for panel in &drawing.panels {
-                div.plot.wide { (PreEscaped(&panel.wide)) }
-                div.plot.narrow { (PreEscaped(&panel.narrow)) }
-                (legend(f, panel))
+                @for (class, picture) in [("plot wide", &panel.wide), ("plot narrow", &panel.narrow)] {
+                    div class=(class) {
+                        (PreEscaped(&picture.svg))
+                        (legend(f, panel, picture))
+                    }
+                }
             }
             @if !drawing.panels.is_empty() {
                 @if !empty.is_empty() {
@@ -64,7 +69,7 @@ fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
             }
             @if f.series.iter().any(|s| !s.points.is_empty()) {
                 (links(f, id, name))
-                details.data { summary { "The figures of this chart" } (data(f, id, name)) }
+                details.data open[drawing.alike.is_some()] { summary { "The figures of this chart" } (data(f, id, name)) }
             }
         }
     }
@@ -101,19 +106,20 @@ fn data_uri(kind: &str, bytes: &[u8]) -> String {
     format!("data:{kind};charset=utf-8,{}", encoded.collect::<String>())
 }
 
-fn legend(f: &Figure, panel: &chart::Panel) -> Markup {
+/// What of a picture has no name in it; where some have theirs, it says why the others have not.
+fn legend(f: &Figure, panel: &chart::Panel, picture: &chart::Picture) -> Markup {
+    let all = panel.shown.iter().zip(&panel.swatches).zip(&picture.is_named);
+    let unnamed: Vec<_> = all
+        .filter(|(_, is_named)| !**is_named)
+        .map(|(series, _)| series)
+        .collect();
     markup! {
-        ul.legend {
-            @for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
-                @let series = &f.series[*i];
-                li {
-                    (PreEscaped(swatch)) " " (clean(&series.name))
-                    @match series.origin {
-                        Origin::Measured => {}
-                        Origin::Published => { span.origin { " (published)" } }
-                        Origin::Ideal => { span.origin { " (theory)" } }
-                    }
-                }
+        @if !unnamed.is_empty() {
+            @if unnamed.len() < panel.shown.len() {
+                p.small.lack { "Named here for lack of room in the chart:" }
+            }
+            ul.legend {
+                @for (i, swatch) in unnamed { li { (PreEscaped(swatch)) " " (clean(&chart::called(&f.series[*i]))) } }
             }
         }
     }
@@ -177,7 +183,7 @@ fn cell(point: Option<&Point>) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_results::{Axis, Series};
+    use threadgauge_results::{Axis, Origin, Series};
 
     use super::*;
 
