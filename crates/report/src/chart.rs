@@ -29,6 +29,7 @@ use threadgauge_results::{Figure, Point, Scale, units};
 
 pub(crate) use axis::{Axis, category};
 use look::{FEWEST, Line, Look, swatch};
+pub(crate) use mark::MARKS;
 pub(crate) use names::called;
 pub(crate) use quantity::Bounds;
 use svg::{Head, Size};
@@ -288,6 +289,11 @@ fn value_axis<'p>(figure: &Figure, points: impl Iterator<Item = &'p Point>) -> A
 /// The class that the page's style sheet gives the colour of the series at `index`.
 pub(crate) fn class(figure: &Figure, index: usize) -> String {
     Look::of(figure, index).class()
+}
+
+/// The place of the mark of the series at `index` among all [`MARKS`].
+pub(crate) fn mark(figure: &Figure, index: usize) -> usize {
+    Look::of(figure, index).mark()
 }
 
 /// About how tall a figure is on a page 1400 pixels wide, with its legend and note.

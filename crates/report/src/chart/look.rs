@@ -49,6 +49,11 @@ impl Look {
         self.colour.class()
     }
 
+    /// The place of its mark among all.
+    pub const fn mark(&self) -> usize {
+        self.shape
+    }
+
     /// The attribute that sets the dash; empty for a whole line.
     pub const fn dash(&self) -> &'static str {
         match self.origin {

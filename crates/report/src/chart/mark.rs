@@ -13,7 +13,7 @@ pub(super) const CROSS: usize = 8;
 pub(super) const HOURGLASS: usize = 9;
 pub(super) const STAR: usize = 10;
 /// How many.
-pub(super) const MARKS: usize = 11;
+pub(crate) const MARKS: usize = 11;
 /// How many steps the ramp of ordered things has.
 pub(super) const STEPS: usize = 6;
 

@@ -8,22 +8,26 @@ use threadgauge_results::units::Scale as Print;
 use threadgauge_results::{Axis, Figure, Origin, Point, Scale};
 
 use super::page::{Cell, Look, Number, Page, said};
-use crate::chart::{category, class};
+use crate::chart::{MARKS, category, class, mark};
 
 /// How large a chart is, pixels, and the rows it covers.
 const CHART: [u32; 2] = [900, 440];
 const CHART_ROWS: u32 = 22;
 /// The page's, whose light colours the charts here have, too.
 const STYLE: &str = include_str!("../html/page.css");
-const MARKERS: [ChartMarkerType; 8] = [
+/// For each mark of the page the nearest that a workbook has.
+const MARKERS: [ChartMarkerType; MARKS] = [
     ChartMarkerType::Circle,
     ChartMarkerType::Square,
     ChartMarkerType::Triangle,
     ChartMarkerType::Diamond,
-    ChartMarkerType::X,
-    ChartMarkerType::PlusSign,
-    ChartMarkerType::Star,
     ChartMarkerType::LongDash,
+    ChartMarkerType::PlusSign,
+    ChartMarkerType::ShortDash,
+    ChartMarkerType::Star,
+    ChartMarkerType::X,
+    ChartMarkerType::ShortDash,
+    ChartMarkerType::Star,
 ];
 
 /// Draws a figure on the sheet called `name`, with its data below; returns the last row used.
@@ -151,7 +155,7 @@ fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32
     match series.origin {
         Origin::Ideal => marker.set_none(),
         _ => marker
-            .set_type(MARKERS[index % MARKERS.len()])
+            .set_type(MARKERS[mark(figure, index)])
             .set_size(7)
             .set_format(&mut fill),
     };
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meaning_has_the_colour_that_it_has_on_the_page() {
+    fn a_meaning_has_the_colour_and_the_mark_that_it_has_on_the_page() {
         let axis = || Axis {
             label: String::new(),
             scale: Scale::Linear,
@@ -217,5 +221,10 @@ mod tests {
         };
         let colours = [0, 1].map(|i| colour(&class(&figure, i)));
         assert_eq!(colours, [Color::RGB(0xc2470d), Color::RGB(0x0b5fa5)]);
+        let marks = [0, 1].map(|i| MARKERS[mark(&figure, i)]);
+        assert!(matches!(
+            marks,
+            [ChartMarkerType::Square, ChartMarkerType::Circle]
+        ));
     }
 }
