@@ -26,6 +26,9 @@ pub enum ReportError {
     /// The workbook could not be built.
     #[error("the workbook cannot be built ({0}), please report this")]
     Workbook(#[from] rust_xlsxwriter::XlsxError),
+    /// The picture could not be turned into pixels.
+    #[error("the picture cannot be drawn ({0}), please report this")]
+    Picture(String),
     /// The document could not be written as JSON.
     #[error("the results cannot be written as JSON ({0}), please report this")]
     Json(#[from] serde_json::Error),

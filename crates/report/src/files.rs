@@ -10,10 +10,18 @@ use std::thread;
 
 use threadgauge_results::{Results, files};
 
-use crate::{ReportError, SampleRow, html, markdown, picture, samples_csv, xlsx_buffer};
+use crate::{ReportError, SampleRow, html, markdown, picture, picture_png, samples_csv, xlsx_buffer};
 
-/// The workbook.
-const WORKBOOK: &str = "results.xlsx";
+/// What [`write_all`] writes, in its order.
+pub const FILES: [&str; 7] = [
+    "results.json",
+    "report.html",
+    "results.xlsx",
+    "samples.csv",
+    "report.md",
+    "report.svg",
+    "report.png",
+];
 
 /// What [`write_all`] has written.
 #[derive(Debug, Default)]
@@ -43,7 +51,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Writes `results.json`, `report.html`, `results.xlsx`, `samples.csv`, `report.md` and `report.svg` into `dir`.
+/// Writes [`FILES`] into `dir`.
 ///
 /// Each is [put in place](files::replace) whole: a full disk leaves neither half a file nor a destroyed one, and a link
 /// in the place of one is replaced. What makes one may fail alone, as the workbook does where there may be no threads:
@@ -55,24 +63,17 @@ impl fmt::Display for Missing {
 /// Names the file that could not be written and what to do; files before it are in place.
 pub fn write_all(results: &Results, samples: &[SampleRow<'_>], dir: &Path) -> Result<Written, ReportError> {
     type Make<'m> = &'m dyn Fn(&mut dyn Write) -> Result<(), ReportError>;
-    let makers: [(&str, Make<'_>); 6] = [
-        ("results.json", &|out| {
-            Ok(out.write_all(&serde_json::to_vec_pretty(results)?)?)
-        }),
-        ("report.html", &|out| {
-            Ok(out.write_all(html(results, samples).as_bytes())?)
-        }),
-        (WORKBOOK, &|out| Ok(out.write_all(&workbook(results, samples)?)?)),
-        ("samples.csv", &|out| samples_csv(samples, out)),
-        ("report.md", &|out| {
-            Ok(out.write_all(markdown(results).as_bytes())?)
-        }),
-        ("report.svg", &|out| {
-            Ok(out.write_all(picture(results).as_bytes())?)
-        }),
+    let makers: [Make<'_>; FILES.len()] = [
+        &|out| Ok(out.write_all(&serde_json::to_vec_pretty(results)?)?),
+        &|out| Ok(out.write_all(html(results, samples).as_bytes())?),
+        &|out| Ok(out.write_all(&workbook(results, samples)?)?),
+        &|out| samples_csv(samples, out),
+        &|out| Ok(out.write_all(markdown(results).as_bytes())?),
+        &|out| Ok(out.write_all(picture(results).as_bytes())?),
+        &|out| Ok(out.write_all(&picture_png(results)?)?),
     ];
     let mut written = Written::default();
-    for (name, make) in makers {
+    for (name, make) in FILES.into_iter().zip(makers) {
         let path = dir.join(name);
         let why = match quietly(|| files::replace(&path, make)) {
             Ok(Ok(())) => {

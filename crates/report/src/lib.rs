@@ -1,4 +1,4 @@
-//! Reports from stored results: one HTML page, a workbook, CSV, Markdown, and terminal tables.
+//! Reports from stored results: one HTML page, a workbook, CSV, Markdown, a picture, and terminal tables.
 //!
 //! Data comes in as a [`Results`](threadgauge_results::Results) document and the raw
 //! [`SampleRow`]s, and goes out as text and files. Nothing here measures, decides or computes a
@@ -28,10 +28,10 @@ mod xlsx;
 pub use compare::{comparison_json, comparison_markdown, comparison_text};
 pub use csv_file::samples_csv;
 pub use error::ReportError;
-pub use files::{Missing, Written, write_all};
+pub use files::{FILES, Missing, Written, write_all};
 pub use html::html;
 pub use markdown::markdown;
-pub use picture::picture;
+pub use picture::{picture, picture_png};
 pub use sample::SampleRow;
 pub use terminal::{
     ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,

@@ -1,113 +1,280 @@
-//! `report.svg`: what things cost here, or what the experiments answer, with the machine and the date in one picture,
-//! for a chat or an issue.
+//! `report.svg` and `report.png`: what a page begins with, as a picture for a chat or an issue. The sayings that this
+//! run decided, or what it answers, with the machine, whether it can be trusted, and the day.
 //!
-//! A picture stands alone: its colours are its own, and follow the viewer into the dark.
+//! A picture stands alone. The SVG has colours of its own, which follow the viewer into the dark; the PNG is light.
 
-use threadgauge_results::Results;
+mod pixels;
+
 use threadgauge_results::units::counted;
+use threadgauge_results::{ExperimentResult, Results, Trust, Trusted, Verdict};
 
 use crate::chart::svg::{Svg, escape, n};
-use crate::costs::{self, Row};
-use crate::facts;
 use crate::lead::{self, Lead};
+use crate::sayings::{self, Cards, Saying, Told};
 use crate::terminal::text::wrap;
+use crate::{ReportError, facts, short_answer, words};
 
-const WIDTH: f64 = 900.0;
-const EDGE: f64 = 28.0;
-const LINE: f64 = 34.0;
-/// Where names end and scales are; figures stand at the right edge.
-const SCALE: [f64; 2] = [400.0, 660.0];
+/// As wide and as high as a preview of a link.
+const WIDTH: f64 = 1200.0;
+const HEIGHT: f64 = 675.0;
+const EDGE: f64 = 44.0;
+/// Where what is said begins, and where it ends beside a figure.
+const SAID: f64 = 222.0;
+const BESIDE: f64 = 846.0;
+/// Where the rows end.
+const FOOT: f64 = HEIGHT - 40.0;
 
-const STYLE: &str = "text{font:14px system-ui,'Segoe UI','Helvetica Neue','Liberation Sans',Arial,sans-serif;fill:#1d1d1b}\
-    .h{font-size:22px;font-weight:600}.soft{fill:#5d5b55;font-size:12px}.n{font-weight:600}\
-    .ground{fill:#fdfcf9}.rule{stroke:#d9d5ca;fill:none}.mark{fill:#0b5fa5}.range{stroke:#0b5fa5;stroke-width:5;opacity:.45}\
-    @media(prefers-color-scheme:dark){text{fill:#e4e1d9}.soft{fill:#a5a198}.ground{fill:#17181a}.rule{stroke:#3b3c3f}\
-    .mark{fill:#6cb2f2}.range{stroke:#6cb2f2}}";
-
-/// Characters of a line: of the headline, and of an answer.
-const HEADLINE: usize = 70;
-const ANSWER: usize = 112;
+/// Who sees the SVG may have another font than the PNG is written in.
+const LIGHT: &str = "text{font-family:Inter,system-ui,'Segoe UI','Helvetica Neue','Liberation Sans',Arial,sans-serif;fill:#1d1d1b}\
+    .b{font-weight:600}.soft{fill:#5d5b55}.good{fill:#1d6b3a}.bad{fill:#a3271c}.doubt{fill:#7a5800}\
+    .ground{fill:#fdfcf9}.rule{stroke:#d9d5ca;fill:none}";
+const DARK: &str = "@media(prefers-color-scheme:dark){text{fill:#e4e1d9}.soft{fill:#a5a198}.good{fill:#7fcf97}\
+    .bad{fill:#f2978b}.doubt{fill:#e0bf67}.ground{fill:#17181a}.rule{stroke:#3b3c3f}}";
 
 /// The picture, as SVG.
 #[must_use]
 pub fn picture(results: &Results) -> String {
-    let groups = costs::listed(results);
-    let run = &results.run;
-    let headline = lead::headline(results);
-    let mut body = Svg::new();
-    let mut y = 16.0;
-    for line in wrap(headline, HEADLINE, "") {
-        y += 28.0;
-        body.text(EDGE, y, "start", "h", &line);
+    drawn(results, &format!("{LIGHT}{DARK}"))
+}
+
+/// The picture, as PNG.
+///
+/// # Errors
+/// Where it cannot be drawn.
+pub fn picture_png(results: &Results) -> Result<Vec<u8>, ReportError> {
+    pixels::png(&drawn(results, LIGHT))
+}
+
+/// The picture in the colours of a style sheet.
+fn drawn(results: &Results, style: &str) -> String {
+    let cards = Cards::of(results);
+    let title = match Lead::of(results) {
+        Lead::CostsAndClaims => cards.title(),
+        Lead::Answers => lead::headline(results).to_owned(),
+    };
+    let mut svg = Svg::new();
+    let mut y = 22.0;
+    for line in lines(&title, WIDTH - 2.0 * EDGE, 28.0, 2) {
+        y += 34.0;
+        text(&mut svg, (EDGE, y), 28.0, "b", &line);
     }
-    y += 22.0;
-    body.text(EDGE, y, "start", "soft", &facts::headline(&results.machine));
-    y += 18.0;
-    for group in &groups {
-        body.line("rule", (EDGE, y), (WIDTH - EDGE, y));
-        for row in &group.rows {
-            y += LINE;
-            line(&mut body, row, y - 12.0);
-        }
-        if !group.ticks.is_empty() {
-            y += 18.0;
-            for (at, label) in &group.ticks {
-                body.text(on_scale(*at), y - 4.0, "middle", "soft", label);
-            }
-        }
-        y += 8.0;
-    }
-    if Lead::of(results) == Lead::Answers {
-        let answered = results.experiments.iter().filter(|e| !e.answer.is_empty());
-        for line in answered.flat_map(|e| wrap(&e.answer, ANSWER, "")) {
-            y += LINE / 2.0 + 4.0;
-            body.text(EDGE, y, "start", "", &line);
-        }
-        y += LINE / 2.0;
-    } else if groups.is_empty() {
-        y += LINE;
-        body.text(
-            EDGE,
-            y - 12.0,
-            "start",
-            "",
-            "This run measured nothing that belongs here.",
-        );
-    }
-    let day = run.started.get(..10).unwrap_or(&run.started);
-    let foot = format!(
-        "{day}, {}up to {}; medians with their intervals. threadgauge {}",
-        lead::profile(results).map_or_else(String::new, |profile| format!("profile {profile}, ")),
-        counted(run.rounds as usize, "round"),
-        run.version
+    let day = results.run.started.get(..10).unwrap_or(&results.run.started);
+    y += 30.0;
+    text(
+        &mut svg,
+        (EDGE, y),
+        17.0,
+        "",
+        &format!("{}; {day}", facts::headline(&results.machine)),
     );
-    body.text(EDGE, y + 18.0, "start", "soft", &foot);
-    let height = y + 36.0;
-    let [width, height] = [WIDTH, height].map(n);
+    let answer = Trust::of(results).answer;
+    let class = match answer {
+        Trusted::Yes => "good",
+        Trusted::InPart => "doubt",
+        Trusted::No => "bad",
+    };
+    let briefly = Trust::briefly(results);
+    let trust = format!("Can this run be trusted? {}: {briefly}", answer.word());
+    for line in lines(&trust, WIDTH - 2.0 * EDGE, 15.0, 2) {
+        y += 24.0;
+        text(&mut svg, (EDGE, y), 15.0, class, &line);
+    }
+    y += 20.0;
+    let rows = cards.sayings.len() + cards.answers.len();
+    let height = (FOOT - y) / rows.max(1) as f64;
+    let tops = (0..rows).map(|row| y + row as f64 * height);
+    for (top, row) in tops.zip(
+        cards
+            .sayings
+            .iter()
+            .map(Row::Saying)
+            .chain(cards.answers.iter().map(|e| Row::Answer(e))),
+    ) {
+        svg.line("rule", (EDGE, top), (WIDTH - EDGE, top));
+        match row {
+            Row::Saying(saying) => said(&mut svg, saying, top, height),
+            Row::Answer(e) => answered(&mut svg, e, e.question != title, top, height),
+        }
+    }
+    if rows == 0 {
+        text(&mut svg, (EDGE, y + 30.0), 20.0, "", "This run answers nothing.");
+    }
+    svg.line("rule", (EDGE, FOOT), (WIDTH - EDGE, FOOT));
+    let profile = lead::profile(results).map_or_else(String::new, |profile| format!(", profile {profile}"));
+    let foot = format!(
+        "threadgauge {}{profile}, up to {}; medians with their intervals",
+        results.run.version,
+        counted(results.run.rounds as usize, "round")
+    );
+    text(&mut svg, (EDGE, FOOT + 25.0), 14.0, "soft", &foot);
+    let [width, height] = [WIDTH, HEIGHT].map(n);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\" aria-labelledby=\"t\"><title id=\"t\">{}</title>\
-         <style>{STYLE}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{}</svg>\n",
-        escape(headline),
-        body.finish()
+         role=\"img\" aria-labelledby=\"t d\"><title id=\"t\">{}</title><desc id=\"d\">{}</desc>\
+         <style>{style}</style><rect class=\"ground\" width=\"100%\" height=\"100%\"/>{}</svg>\n",
+        escape(&title),
+        escape(&in_words(&cards)),
+        svg.finish()
     )
 }
 
-fn line(svg: &mut Svg, row: &Row<'_>, y: f64) {
-    svg.text(EDGE, y, "start", "", row.name);
-    svg.text(WIDTH - EDGE, y, "end", "n", &row.figure);
-    let Some(places) = row.places else { return };
-    let [low, at, high] = places.map(on_scale);
-    let middle = y - 5.0;
-    svg.line("rule", (SCALE[0], middle), (SCALE[1], middle));
-    svg.line("range", (low, middle), (high.max(low + 2.0), middle));
+/// What stands in one row.
+enum Row<'a> {
+    Saying(&'a Saying<'a>),
+    Answer(&'a ExperimentResult),
+}
+
+/// What a screen reader hears.
+fn in_words(cards: &Cards<'_>) -> String {
+    let sayings = cards.sayings.iter().map(|of| {
+        let figure = sayings::told(of.claim, of.finding).map_or_else(String::new, |told| told.line());
+        format!(
+            "{} ({}) {}: {figure}.",
+            of.claim.claim,
+            sayings::who(of.claim),
+            words::word(of.verdict)
+        )
+    });
+    let answers = cards
+        .answers
+        .iter()
+        .map(|e| format!("{} {}", e.question, e.answer));
+    sayings.chain(answers).collect::<Vec<_>>().join(" ")
+}
+
+/// The verdict, the saying and who said it, and the figure that decides it.
+fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
+    let size = if height > 140.0 { 22.0 } else { 18.0 };
+    let step = 1.28 * size;
+    let class = match of.verdict {
+        Verdict::Holds => "good",
+        Verdict::DoesNotHold => "bad",
+        _ => "soft",
+    };
+    bar(svg, class, top, height);
+    text(
+        svg,
+        (EDGE + 18.0, top + height / 2.0 + 6.0),
+        18.0,
+        &format!("b {class}"),
+        words::word(of.verdict),
+    );
+    let saying = lines(&of.claim.claim, BESIDE - SAID, size, 3);
+    let mut y = top + (height - saying.len() as f64 * step - 18.0) / 2.0 - 5.0;
+    for line in saying {
+        y += step;
+        text(svg, (SAID, y), size, "", &line);
+    }
+    text(svg, (SAID, y + 19.0), 14.0, "soft", &sayings::who(of.claim));
+    let noise = words::noise(of.finding);
+    let Some(Told {
+        figure,
+        interval,
+        of,
+        rule,
+    }) = sayings::told(of.claim, of.finding)
+    else {
+        return;
+    };
+    let below: Vec<String> = (lines(&format!("{of}{noise}"), WIDTH - EDGE - BESIDE - 16.0, 13.0, 2)
+        .into_iter())
+    .chain([format!("needs {rule}")])
+    .collect();
+    let mut y = top + (height - 34.0 - below.len() as f64 * 17.0) / 2.0 + 27.0;
+    let right = WIDTH - EDGE;
+    let beside = if interval.is_empty() {
+        String::new()
+    } else {
+        format!("  {interval}")
+    };
     svg.raw(&format!(
-        "<circle class=\"mark\" cx=\"{}\" cy=\"{}\" r=\"6\"/>",
-        n(at),
-        n(middle)
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\"><tspan font-size=\"28\" class=\"b\">{}</tspan>\
+         <tspan font-size=\"14\" class=\"soft\">{}</tspan></text>",
+        n(right),
+        n(y),
+        escape(&figure),
+        escape(&beside)
+    ));
+    y += 3.0;
+    for line in below {
+        y += 17.0;
+        svg.raw(&format!(
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"13\" class=\"soft\">{}</text>",
+            n(right),
+            n(y),
+            escape(&line)
+        ));
+    }
+}
+
+/// What an experiment answers, as large as it fits; its first thought where the whole does not.
+fn answered(svg: &mut Svg, e: &ExperimentResult, with_question: bool, top: f64, height: f64) {
+    const SIZES: [f64; 4] = [24.0, 21.0, 18.0, 16.0];
+    bar(svg, "soft", top, height);
+    text(svg, (EDGE + 18.0, top + height / 2.0 + 6.0), 15.0, "b", &e.id);
+    let room = WIDTH - EDGE - SAID;
+    let head = if with_question {
+        lines(&e.question, room, 14.0, 1)
+    } else {
+        Vec::new()
+    };
+    let space = height - 18.0 - 20.0 * head.len() as f64;
+    let short = short_answer(e);
+    let ways =
+        [&e.answer, &short].map(|answer| SIZES.map(|size| (size, lines(answer, room, size, usize::MAX))));
+    let fits = |(size, lines): &(f64, Vec<String>)| lines.len() as f64 * size * 1.3 <= space;
+    let (size, answer) = ways.into_iter().flatten().find(fits).unwrap_or_else(|| {
+        let size = SIZES[3];
+        (
+            size,
+            lines(&short, room, size, (space / size / 1.3).max(1.0) as usize),
+        )
+    });
+    let block = answer.len() as f64 * size * 1.3 + 20.0 * head.len() as f64;
+    let mut y = top + (height - block) / 2.0;
+    for line in head {
+        y += 16.0;
+        text(svg, (SAID, y), 14.0, "soft", &line);
+        y += 4.0;
+    }
+    for line in answer {
+        y += size * 1.3;
+        text(svg, (SAID, y - size * 0.3), size, "", &line);
+    }
+}
+
+/// The bar at the left of a row.
+fn bar(svg: &mut Svg, class: &str, top: f64, height: f64) {
+    svg.raw(&format!(
+        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"5\" height=\"{}\"/>",
+        n(EDGE),
+        n(top + 12.0),
+        n(height - 24.0)
     ));
 }
 
-fn on_scale(place: f64) -> f64 {
-    SCALE[0] + place * (SCALE[1] - SCALE[0])
+fn text(svg: &mut Svg, (x, y): (f64, f64), size: f64, class: &str, text: &str) {
+    svg.raw(&format!(
+        "<text x=\"{}\" y=\"{}\" font-size=\"{}\" class=\"{class}\">{}</text>",
+        n(x),
+        n(y),
+        n(size),
+        escape(text)
+    ));
+}
+
+/// Text in lines of a width, by a generous guess at its letters; what is beyond the `most` lines is left out, and an
+/// ellipsis says so.
+fn lines(text: &str, room: f64, size: f64, most: usize) -> Vec<String> {
+    let letters = (room / (0.6 * size)) as usize;
+    // Code is not told apart here.
+    let mut lines = wrap(&text.replace('`', ""), letters, "");
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let kept: String = last.chars().take(letters - 1).collect();
+            *last = format!("{}…", kept.trim_end());
+        }
+    }
+    lines
 }

@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 
 use threadgauge_results::published::named;
 use threadgauge_results::units::Scale;
-use threadgauge_results::{Claim, Finding, Results, Verdict, rule};
+use threadgauge_results::{Claim, ExperimentResult, Finding, Results, Verdict, rule};
 
 use crate::words;
 
 /// How many are shown.
-pub(crate) const MOST: usize = 5;
+const MOST: usize = 5;
 
 /// A saying, tested here.
 pub(crate) struct Saying<'a> {
@@ -39,8 +39,42 @@ pub(crate) struct Told {
     pub rule: String,
 }
 
+/// What a report begins with: the sayings and, where there are fewer than there is room for, experiments with what they
+/// answer.
+pub(crate) struct Cards<'a> {
+    pub sayings: Vec<Saying<'a>>,
+    pub answers: Vec<&'a ExperimentResult>,
+}
+
+impl<'a> Cards<'a> {
+    /// Those of a run.
+    pub fn of(results: &'a Results) -> Self {
+        let sayings = tested(results);
+        let answered = results.experiments.iter().filter(|e| !e.answer.is_empty());
+        let answers = answered.take(MOST - sayings.len()).collect();
+        Self { sayings, answers }
+    }
+
+    /// What stands above them.
+    pub fn title(&self) -> String {
+        const COUNTED: [&str; MOST + 1] = [
+            "",
+            "One saying",
+            "Two sayings",
+            "Three sayings",
+            "Four sayings",
+            "Five sayings",
+        ];
+        match (COUNTED[self.sayings.len()], self.answers.len()) {
+            ("", _) => "What this run answers".to_owned(),
+            (sayings, 0) => format!("{sayings}, tested here"),
+            (sayings, _) => format!("{sayings}, tested here, and what this run answers"),
+        }
+    }
+}
+
 /// Those of a run, five at most.
-pub(crate) fn tested(results: &Results) -> Vec<Saying<'_>> {
+fn tested(results: &Results) -> Vec<Saying<'_>> {
     let mut sayings = all(results);
     sayings.truncate(MOST);
     sayings

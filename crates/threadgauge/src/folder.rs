@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
-use threadgauge_report::{SampleRow, write_all};
+use threadgauge_report::{FILES, SampleRow, write_all};
 use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
 
 use crate::commands::load::experiment::{LOAD, SECONDS};
@@ -25,20 +25,12 @@ pub fn default_out(started: &str, id: &str) -> PathBuf {
 
 /// A folder without a store may hold somebody's own files of our names: they are not replaced.
 pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
-    const OURS: [&str; 6] = [
-        "results.json",
-        "report.html",
-        "report.md",
-        "report.svg",
-        "results.xlsx",
-        "samples.csv",
-    ];
     if dir.join(STORE_FILE).exists() {
         return Ok(());
     }
     // A link that leads nowhere is somebody's, too.
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-    if let Some(file) = OURS.iter().map(|name| dir.join(name)).find(is_there) {
+    if let Some(file) = FILES.iter().map(|name| dir.join(name)).find(is_there) {
         bail!(
             "{} is there already and would be replaced; choose another --out",
             file.display()

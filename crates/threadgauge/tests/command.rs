@@ -176,6 +176,7 @@ fn a_run_writes_every_file_and_its_json_meets_the_schema() {
         "report.html",
         "report.md",
         "report.svg",
+        "report.png",
         "results.xlsx",
         "samples.csv",
     ] {

@@ -8,7 +8,7 @@ use super::findings::{self, Kind};
 use super::text::{clean, finding_id, section_id};
 use crate::costs::{self, Ladder, Rung};
 use crate::questions::{self, Answered};
-use crate::sayings::{self, Saying};
+use crate::sayings::{self, Cards, Saying};
 use crate::{short_answer, words};
 
 /// All of it.
@@ -37,22 +37,15 @@ pub(super) fn trusted(results: &Results) -> Markup {
 
 /// The sayings and, where there are fewer than there is room for, what the run's experiments answer.
 fn cards(results: &Results) -> Markup {
-    let sayings = sayings::tested(results);
-    let answered = results.experiments.iter().filter(|e| !e.answer.is_empty());
-    let answers: Vec<_> = answered.take(sayings::MOST - sayings.len()).collect();
-    let title = match (sayings.len(), answers.len()) {
-        (0, _) => "What this run answers".to_owned(),
-        (n, 0) => format!("{} sayings, tested here", NUMBERS[n]),
-        (1, _) => "One saying, tested here, and what this run answers".to_owned(),
-        (n, _) => format!("{} sayings, tested here, and what this run answers", NUMBERS[n]),
-    };
+    let cards = Cards::of(results);
+    let Cards { sayings, answers } = &cards;
     markup! {
         @if sayings.len() + answers.len() > 0 {
             section #sayings aria-labelledby="sayings-h" {
-                h2 #sayings-h { (title) }
+                h2 #sayings-h { (cards.title()) }
                 ul.cards.few[sayings.len() + answers.len() < 4] {
-                    @for saying in &sayings { (card(saying)) }
-                    @for e in &answers {
+                    @for saying in sayings { (card(saying)) }
+                    @for e in answers {
                         li.card.told {
                             p.saying { (clean(&e.question)) }
                             p.said { (clean(&short_answer(e))) }
@@ -64,8 +57,6 @@ fn cards(results: &Results) -> Markup {
         }
     }
 }
-
-const NUMBERS: [&str; 6] = ["No", "One", "Two", "Three", "Four", "Five"];
 
 /// A saying: its words, who said it and when, the figure that decides it, and the verdict.
 fn card(of: &Saying<'_>) -> Markup {

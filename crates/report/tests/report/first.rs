@@ -43,7 +43,7 @@ fn drawn() -> Vec<Run> {
 }
 
 /// The cards of a page, those of sayings and those of answers.
-fn cards(page: &str) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn cards(page: &str) -> (Vec<&str>, Vec<&str>) {
     let Some((_, from)) = page.split_once("<section id=\"sayings\"") else {
         return Default::default();
     };
@@ -53,7 +53,7 @@ fn cards(page: &str) -> (Vec<&str>, Vec<&str>) {
 }
 
 /// What stands in the first element of this class.
-fn part<'a>(of: &'a str, class: &str) -> &'a str {
+pub(super) fn part<'a>(of: &'a str, class: &str) -> &'a str {
     let (_, from) = of
         .split_once(&format!("class=\"{class}\">"))
         .unwrap_or_else(|| panic!("no {class}: {of}"));

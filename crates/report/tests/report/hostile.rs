@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 use threadgauge_report::{
-    Style, comparison_text, html, markdown, picture, samples_csv, terminal, terminal_screen,
+    Style, comparison_text, html, markdown, picture, picture_png, samples_csv, terminal, terminal_screen,
     terminal_summary, write_all, xlsx_buffer,
 };
 use threadgauge_results::outside::{harmless, steers};
@@ -108,6 +108,7 @@ fn no_word_is_markup_of_the_page_or_of_the_picture() {
         assert_plain(text);
         assert!(!text.contains("<script>alert"), "{text}");
     }
+    assert!(picture_png(&results).is_ok());
     let head = page.split_once("</head>").unwrap().0;
     assert!(
         head.contains("name=\"generator\" content=\"threadgauge =1+1"),
@@ -185,6 +186,7 @@ fn a_link_in_the_place_of_a_file_is_replaced() {
         "samples.csv",
         "report.md",
         "report.svg",
+        "report.png",
     ] {
         symlink(&own, dir.path().join(name)).unwrap();
         // As they were named before.
@@ -196,7 +198,7 @@ fn a_link_in_the_place_of_a_file_is_replaced() {
     }
     let results = results();
     let written = write_all(&results, &samples(&results), dir.path()).unwrap();
-    assert_eq!(written.paths.len(), 6);
+    assert_eq!(written.paths.len(), 7);
     assert!(
         written
             .paths

@@ -249,7 +249,7 @@ fn all_files_of_a_load_are_written() {
             .unwrap()
             .paths
             .len(),
-        6
+        7
     );
 }
 

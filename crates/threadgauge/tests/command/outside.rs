@@ -160,7 +160,7 @@ fn a_report_follows_no_link_that_stands_in_the_place_of_a_file() {
         shell.args(["-c", beside]).arg(&own).arg(COMMAND).args(arguments);
         let output = shell.current_dir(dir.path()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout).lines().count(), 6);
+        assert_eq!(text(&output.stdout).lines().count(), 7);
     }
     assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
@@ -283,7 +283,7 @@ fn where_there_may_be_no_thread_the_workbook_is_missing_with_its_reason_and_all_
     };
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(text(&output.stdout).lines().count(), 5, "{said}");
+    assert_eq!(text(&output.stdout).lines().count(), 6, "{said}");
     assert!(
         said.contains("results.xlsx is missing: there may be no more threads"),
         "{said}"
@@ -300,6 +300,7 @@ fn where_there_may_be_no_thread_the_workbook_is_missing_with_its_reason_and_all_
         "samples.csv",
         "report.md",
         "report.svg",
+        "report.png",
     ] {
         assert!(dir.path().join("run").join(file).exists(), "{file}: {said}");
     }
