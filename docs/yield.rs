@@ -73,6 +73,7 @@ fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 fn read(view: &View<'_>) -> Answer {
     let net = time(Body::Yield).less(time(Body::Empty));
+    let number = view.number("a yield with nobody to yield to", &net, "ns");
     let net = view.estimate(&net).filter(|_| view.resolved(&net));
     let says = net.map_or("What a lone yield costs is below resolution.".to_owned(), |net| {
         format!("A yield that finds nobody waiting costs {}.", net.show("ns"))
@@ -83,6 +84,7 @@ fn read(view: &View<'_>) -> Answer {
         .map(|(name, time)| vec![name.to_owned(), view.shown(&time, "ns")]);
     Answer {
         answer: says.clone(),
+        number: net.and(number),
         claims: vec![(
             "lone-yield-under-a-microsecond",
             time(Body::Yield).times(1e-3).into(),

@@ -274,6 +274,32 @@ export function units() {
   };
 }
 
+/** Follows the address of everything that has one and may be folded away, each with all closed before. */
+export async function followed() {
+  const targets = [...document.querySelectorAll("figure[id], .held > li[id], .words > div[id], .part h4[id]")];
+  const faults = [];
+  let deepest = 0;
+  for (const target of targets) {
+    for (const fold of document.querySelectorAll("details[open]")) fold.open = false;
+    let depth = 0;
+    for (let at = target.parentElement; at; at = at.parentElement) depth += at.tagName === "DETAILS" ? 1 : 0;
+    deepest = Math.max(deepest, depth);
+    const arrived = new Promise((resolve) => addEventListener("hashchange", resolve, { once: true }));
+    location.hash = target.id;
+    await arrived;
+    const top = target.getBoundingClientRect().top;
+    if (!target.checkVisibility()) faults.push(`${target.id} is still folded away`);
+    else if (top < -2 || top > window.innerHeight) faults.push(`${target.id} is not scrolled to: ${Math.round(top)} px`);
+  }
+  return { followed: targets.length, deepest, faults };
+}
+
+/** The chart that lies in the most folds. */
+export function deepestChart() {
+  const depth = (e) => (e ? depth(e.parentElement) + (e.tagName === "DETAILS" ? 1 : 0) : 0);
+  return [...document.querySelectorAll("section.experiment figure[id]")].sort((a, b) => depth(b) - depth(a))[0].id;
+}
+
 /** Names beside a chart that do not say all of what they name. */
 export function cutNames() {
   const labels = [...document.querySelectorAll("svg.chart text")].filter((text) => text.checkVisibility());

@@ -88,14 +88,16 @@ describe("the first screen of a quick run", () => {
   const A4 = { format: "A4" };
   const pages = (pdf) => pdf.toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g)?.length ?? 0;
 
-  test("two pages are printed: the first screen, and one table of answers", async () => {
-    await open({ file: QUICK, viewport: { width: 718, height: 1000 } }, async (page) => {
-      assert.equal(pages(await page.pdf(A4)), 2);
-      await page.emulateMedia({ media: "print" });
-      for (const part of [".cards", "#costs", "#short", "#answers"]) assert.ok(await page.locator(part).isVisible(), part);
-      assert.ok(!(await page.locator("#findings").isVisible()), "nothing else");
+  for (const [name, file] of Object.entries({ "a quick run": QUICK, "the newest standard run": PAGE })) {
+    test(`two pages are printed of ${name}: the first screen, and one table of answers`, async () => {
+      await open({ file, viewport: { width: 718, height: 1000 } }, async (page) => {
+        assert.equal(pages(await page.pdf(A4)), 2);
+        await page.emulateMedia({ media: "print" });
+        for (const part of [".cards", "#costs", "#short", "#answers"]) assert.ok(await page.locator(part).isVisible(), part);
+        assert.ok(!(await page.locator("#findings").isVisible()), "nothing else");
+      });
     });
-  });
+  }
 
   test("with ?print=all what is folded is printed, too", async () => {
     await open({ file: QUICK, query: "?print=all", viewport: { width: 718, height: 1000 } }, async (page) => {
@@ -174,6 +176,48 @@ describe("threads and processes on this machine", () => {
   });
 });
 
+describe("what a link leads to can be seen, however deep it is folded", () => {
+  test("of every chart, saying, word and list of cases, by its address", async () => {
+    await open({ file: QUICK }, async (page) => {
+      const { followed, deepest, faults } = await page.evaluate(inPage.followed);
+      assert.ok(followed > 60 && deepest >= 2, `${followed} links, into at most ${deepest} folds`);
+      assert.deepEqual(faults, []);
+    });
+  });
+
+  test("as the page opens, and once more after it was closed", async () => {
+    let deep;
+    await open({ file: QUICK }, async (page) => (deep = await page.evaluate(inPage.deepestChart)));
+    await open({ file: QUICK, query: `#${deep}` }, async (page) => {
+      const figure = page.locator(`#${deep}`);
+      await figure.waitFor({ state: "visible" });
+      const link = figure.locator(`a[href="#${deep}"]`);
+      assert.ok(await figure.evaluate((e) => Math.abs(e.getBoundingClientRect().top) < window.innerHeight / 2), "it is scrolled to");
+      await page.evaluate(() => document.querySelectorAll("details").forEach((fold) => (fold.open = false)));
+      await figure.waitFor({ state: "hidden" });
+      // By keyboard, from a link that is not folded away.
+      await page.evaluate((id) => {
+        const link = document.createElement("a");
+        link.href = `#${id}`;
+        link.id = "again";
+        link.textContent = "again";
+        document.querySelector("main").prepend(link);
+        link.focus();
+      }, deep);
+      await page.keyboard.press("Enter");
+      await figure.waitFor({ state: "visible" });
+      assert.equal(await link.count(), 1, "it has its own link");
+    });
+  });
+
+  test("of an experiment opens nothing that is folded in it", async () => {
+    await open({ file: QUICK, query: "#e-create" }, async (page) => {
+      assert.equal(await page.locator("#e-create > details[open]").count(), 0);
+      assert.ok(await page.locator("#e-create .number").isVisible());
+    });
+  });
+});
+
 describe("charts", () => {
   test("are there, and each has drawn something", async () => {
     for (const viewport of [PHONE, DESK]) {
@@ -244,6 +288,7 @@ describe("raw samples", () => {
       const fold = page.locator("details", { has: page.locator("> summary", { hasText: /samples/i }) }).first();
       const row = fold.locator("tbody tr").first();
       assert.ok(!(await row.isVisible()), "the samples are folded away");
+      await page.locator("details.everything", { has: fold }).first().locator("> summary").click();
       await fold.locator("> summary").click();
       // Where there are many cases, each has a fold of its own.
       const ofCase = fold.locator("details > summary").first();

@@ -118,6 +118,11 @@ fn read(view: &View<'_>) -> Answer {
         .figures(stated, Origin::Published, published);
     Answer {
         answer: answer(view),
+        number: view.number(
+            "the largest rate of 20 calibrations the source's way ÷ the smallest, less the whole",
+            &Method::Source.percent(SPREAD),
+            "%",
+        ),
         claims: vec![("loop-calibration-differs-up-to-20pct", differs(view))],
         facts: facts(view),
         figures: chart.drawn().into_iter().collect(),
@@ -206,15 +211,17 @@ fn answer(view: &View<'_>) -> String {
     let part = |method: Method| {
         let percent = |metric| Some(view.estimate(&method.percent(metric))?.plain("%"));
         let (name, spread, worst) = (method.in_words(), percent(SPREAD)?, percent(WORST)?);
-        Some(format!(
-            "by {name}, 20 calibrations differ by up to {spread}, and a computation of 2 ms is off by up to {worst}"
-        ))
+        Some((format!("{spread} ({name})"), format!("{worst} ({name})")))
     };
-    let parts: Vec<String> = Method::ALL.into_iter().filter_map(part).collect();
-    if parts.is_empty() {
+    let (spreads, worst): (Vec<String>, Vec<String>) = Method::ALL.into_iter().filter_map(part).unzip();
+    if spreads.is_empty() {
         return String::new();
     }
-    format!("Medians over rounds: {}.", parts.join("; "))
+    format!(
+        "Of 20 calibrations the quickest and the slowest differ by {}. A computation of 2 ms is off by up to {}.",
+        spreads.join(" and "),
+        worst.join(" and ")
+    )
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -319,7 +326,7 @@ mod tests {
             fact.contains("the worst is off by 2.00 %, above the bound of 1 %"),
             "{fact}"
         );
-        let says = "by the source's way, 20 calibrations differ by up to 12.0 %";
+        let says = "the quickest and the slowest differ by 12.0 % (the source's way)";
         assert!(answer.answer.contains(says), "{}", answer.answer);
         let [apart, worst, published] = &answer.figures[0].series[..] else {
             panic!("{:?}", answer.figures[0].series)

@@ -11,7 +11,6 @@ pub const CATALOGUE: Catalogue = Catalogue {
 };
 
 const EXPERIMENTS: &[&Experiment] = &[
-    &crate::null::EXPERIMENT,
     &crate::create::EXPERIMENT,
     &crate::ring::EXPERIMENT,
     &crate::wake::EXPERIMENT,
@@ -41,6 +40,8 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::mixed_clients::EXPERIMENT,
     &crate::past_the_limit::EXPERIMENT,
     &crate::stages::EXPERIMENT,
+    // The control of the others comes when these have told what they found.
+    &crate::null::EXPERIMENT,
 ];
 
 /// Every experiment, and the one about computations of the user's own, which runs only where they are given.

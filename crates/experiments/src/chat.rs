@@ -400,6 +400,7 @@ fn record(
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: key_number(view),
         claims: claims(),
         facts: facts(view),
         comparisons: comparisons(view),
@@ -433,6 +434,14 @@ pub fn score_on(cpus: u64) -> Statistic {
 
 fn score(case: Case) -> Statistic {
     SCORE.of(case)
+}
+
+fn key_number(view: &View<'_>) -> Option<KeyNumber> {
+    let original = Case::original(all_cpus(view));
+    let [reactor, threads] =
+        [ServedBy::REACTOR, ServedBy::TwoThreads].map(|design| score(original.design(design)));
+    let of = "one event loop ÷ two threads a connection: messages a second, 200 users";
+    view.number(of, &reactor.over(threads), "ratio")
 }
 
 fn answer(view: &View<'_>) -> String {

@@ -244,6 +244,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "processes ÷ threads: time for the same computation, on all CPUs",
+            &over_threads(THREADS.on_all(view.all_cpus().unwrap_or(1)), Unit::Process),
+            "ratio",
+        ),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),

@@ -423,6 +423,14 @@ fn memory(connections: u64) -> Statistic {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: [CLAIMED, OURS.connections].into_iter().find_map(|connections| {
+            let of = "ours ÷ a loop in C: CPU time of accepting one of";
+            view.number(
+                format!("{of} {connections} connections"),
+                &over_floor(connections),
+                "ratio",
+            )
+        }),
         claims: claims(),
         comparisons: comparisons(view),
         tables: vec![connections_table(view), room_table(view)],

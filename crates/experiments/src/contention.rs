@@ -300,6 +300,10 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: numbers_of_cpus(view).last().and_then(|cpus| {
+            let of = "work of two threads that lock after each step ÷ of two that lock after a thousand";
+            view.number(format!("{of}: CPUs {cpus}"), &often_over_rarely(cpus), "share")
+        }),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),

@@ -332,6 +332,11 @@ const CRASHES: [Cause; 4] = [
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
+        number: view.number(
+            "crashes of one of eight threads that end the others ÷ all crashes",
+            &LOST.of(case(Unit::Thread, Cause::Segfault)),
+            "share",
+        ),
         claims: claims(),
         facts: facts(view),
         comparisons: CRASHES

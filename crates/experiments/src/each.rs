@@ -274,6 +274,7 @@ fn read(view: &View<'_>) -> Answer {
     let cases = cases(view);
     Answer {
         answer: answer(view, &cases),
+        number: key_number(view, &cases),
         facts: [computing(view, &cases), theory(view, &cases)]
             .into_iter()
             .flatten()
@@ -328,21 +329,36 @@ fn enough(view: &View<'_>, cases: &[Case], metric: Metric) -> Option<Case> {
     all.into_iter().find(as_low)
 }
 
+/// One after the other, in the order given.
+fn serial(cases: &[Case]) -> Option<Case> {
+    let is_serial = |case: &&Case| case.degree == 1 && case.order == Order::Given;
+    cases.iter().find(is_serial).copied()
+}
+
+/// Those in the order given.
+fn given(cases: &[Case]) -> Vec<Case> {
+    let is_given = |case: &&Case| case.order == Order::Given;
+    cases.iter().filter(is_given).copied().collect()
+}
+
+fn key_number(view: &View<'_>, cases: &[Case]) -> Option<KeyNumber> {
+    let (serial, last) = (serial(cases)?, enough(view, &given(cases), ELAPSED)?);
+    let of = format!(
+        "{} ÷ one after the other: time until all are done",
+        at_a_time(last)
+    );
+    let number = view.number(of, &ELAPSED.of(last).over(ELAPSED.of(serial)), "ratio");
+    number.filter(|_| last != serial)
+}
+
 fn answer(view: &View<'_>, cases: &[Case]) -> String {
-    let Some(&serial) = cases
-        .iter()
-        .find(|case| case.degree == 1 && case.order == Order::Given)
-    else {
+    let Some(serial) = serial(cases) else {
         return "Without the figures of one after the other, nothing can be said.".to_owned();
     };
     let has_intervals = view
         .estimate(&ELAPSED.of(serial))
         .is_some_and(|of| of.ci95.is_some());
-    let given: Vec<Case> = cases
-        .iter()
-        .copied()
-        .filter(|case| case.order == Order::Given)
-        .collect();
+    let given = given(cases);
     let (Some(last), Some(each)) = (enough(view, &given, ELAPSED), enough(view, cases, MEAN)) else {
         return "Without figures nothing can be said.".to_owned();
     };

@@ -250,6 +250,11 @@ fn process_over_thread() -> Statistic {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
+        number: view.number(
+            "an idle process ÷ an idle thread: memory",
+            &process_over_thread(),
+            "ratio",
+        ),
         claims: claims(view),
         facts: facts(view),
         comparisons: vec![

@@ -86,6 +86,11 @@ fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "the latest beat with the computation inline ÷ with it in a background thread: one CPU",
+            &latest(How::Inline, 1).over(latest(How::Background, 1)),
+            "ratio",
+        ),
         claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
         facts: facts(view),
         figures: chart(view).into_iter().collect(),

@@ -212,6 +212,14 @@ fn of_this_machine(error: CaseError) -> CaseError {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "between processes by a pipe ÷ between threads in shared memory: 64 bytes, one CPU",
+            &PROCESSES
+                .bytes(CLAIMED[0])
+                .time()
+                .over(THREADS.bytes(CLAIMED[0]).time()),
+            "ratio",
+        ),
         claims: vec![("thread-sharing-faster-than-ipc", faster(view))],
         facts: facts(view),
         comparisons: comparisons(view),

@@ -422,6 +422,14 @@ fn per_cpu(case: Case) -> Statistic {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            format!(
+                "nginx from memory ÷ ours: CPU time of a request, {} connections",
+                OURS.connections
+            ),
+            &gain(OURS, Who::Nginx),
+            "ratio",
+        ),
         claims: claims(view),
         comparisons: comparisons(view),
         figures: charts(view),

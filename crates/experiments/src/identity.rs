@@ -108,6 +108,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
+        number: view.number(
+            format!("process ids of {COUNT} threads"),
+            &PROCESS_IDS.of(THREADS),
+            "count",
+        ),
         claims: vec![
             ("threads-share-process-id", SHARED.of(THREADS).into()),
             ("old-library-threads-are-processes", not_testable(OLD_LIBRARY)),

@@ -266,6 +266,12 @@ impl Heard {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        advice: advice(view).map(|(_, advice)| advice).unwrap_or_default(),
+        number: view.number(
+            "Kendall's tau of the orders under uniform and under mixed clients: 1 where they are the same",
+            &agreement(view, TIME, UNLIKE),
+            "",
+        ),
         claims: vec![("uniform-load-does-not-predict-mixed-load", claimed(view))],
         facts: facts(view),
         comparisons: comparisons(view),
@@ -330,10 +336,10 @@ fn answer(view: &View<'_>) -> String {
     let (Some(unlike), Some(alike)) = (tau(UNLIKE), tau(ALIKE)) else {
         return "An order needs all designs under both loads; `--profile standard` has them.".to_owned();
     };
-    let advice = advice(view).unwrap_or_default();
+    let orders = advice(view).map(|(orders, _)| orders).unwrap_or_default();
     format!(
         "The orders of eleven designs under uniform and under mixed clients agree with Kendall's tau of {unlike}, where the \
-         uniform order agrees with itself, measured again, with {alike}.{advice}"
+         uniform order agrees with itself, measured again, with {alike}.{orders}"
     )
 }
 
@@ -364,7 +370,8 @@ fn places(view: &View<'_>, of: Metric) -> Vec<(Design, usize)> {
 }
 
 /// Which design to take for mixed clients, and that the source prefers the steadier where that is another.
-fn advice(view: &View<'_>) -> Option<String> {
+/// In what the orders differ, where they do, and what to do.
+fn advice(view: &View<'_>) -> Option<(String, String)> {
     let first = |(of, _): (Metric, &str)| -> Vec<Design> {
         let places = places(view, of).into_iter();
         places
@@ -385,20 +392,23 @@ fn advice(view: &View<'_>) -> Option<String> {
         .filter(|design| prompt.contains(design) && kept.contains(design))
         .collect();
     Some(if in_all.is_empty() {
-        format!(
+        let orders = format!(
             " Under mixed clients the orders differ: first by answers a second: {}; by the 99th percentile of the fast ones: \
-             {}; by the share without an answer in time: {}. Source 003 would take the steadier one: take the first of the \
-             percentile where somebody waits for answers, and of the rate where only their number counts.",
+             {}; by the share without an answer in time: {}.",
             named(&fast),
             named(&prompt),
             named(&kept)
-        )
+        );
+        let advice = "Take the first by the percentile where somebody waits for answers, and the first by answers a second where \
+                      only their number counts.";
+        (orders, advice.to_owned())
     } else {
-        format!(
-            " For mixed clients take {}: no other gives more answers a second, has a smaller 99th percentile of the fast \
+        let advice = format!(
+            "For mixed clients take {}: no other gives more answers a second, has a smaller 99th percentile of the fast \
              clients or leaves fewer without an answer in time.",
             named(&in_all)
-        )
+        );
+        (String::new(), advice)
     })
 }
 
@@ -715,6 +725,12 @@ mod tests {
             says.contains("first by answers a second: iterative; by the 99th percentile of the fast ones: leader-followers, half-sync-half-async;"),
             "{says}"
         );
+        assert!(
+            advice(&view)
+                .unwrap()
+                .1
+                .starts_with("Take the first by the percentile")
+        );
         let table = orders_table(&view).unwrap();
         assert_eq!(table.rows[0], ["iterative", "1", "11", "1"]);
         assert_eq!(table.rows[count - 1], ["half-sync-half-async", "11", "1", "1"]);
@@ -738,9 +754,9 @@ mod tests {
             let place = place as f64;
             [10.0 + place, 100.0 + place, place / 100.0]
         });
-        let says = answer(&view);
+        let (orders, says) = advice(&view).unwrap();
         assert!(
-            says.contains("For mixed clients take iterative: no other gives"),
+            orders.is_empty() && says.starts_with("For mixed clients take iterative: no other gives"),
             "{says}"
         );
     }

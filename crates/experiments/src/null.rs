@@ -98,6 +98,11 @@ fn read(view: &View<'_>) -> Answer {
     let quantities = quantities(view);
     Answer {
         answer: answer(&quantities[..3]),
+        number: view.number(
+            "until a worker's first instruction",
+            &figure(START, What::Start),
+            "ns",
+        ),
         facts: quantities.iter().filter_map(fact).collect(),
         figures: chart(view).into_iter().collect(),
         tables: vec![table(

@@ -194,16 +194,23 @@ fn per_cpu(case: Case) -> Statistic {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            format!(
+                "{} ÷ ours: CPU time of a delivery, {} connections",
+                PEERS[0].name(),
+                LOADS[0]
+            ),
+            &gain(OURS.connections(LOADS[0]), PEERS[0]),
+            "ratio",
+        ),
         claims: claims(view),
-        facts: Vec::new(),
         comparisons: comparisons(view),
-        rankings: Vec::new(),
         figures: charts(view),
         tables: [Some(levels_table(view)), halved_table(view)]
             .into_iter()
             .flatten()
             .collect(),
-        costs: Vec::new(),
+        ..Answer::default()
     }
 }
 

@@ -237,6 +237,13 @@ fn tell(worker: &mut Worker, record: &Record, used: Duration) {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: DESIGNS.into_iter().find_map(|design| {
+            let of = format!(
+                "eight requests in flight ÷ one: answers a second of {}",
+                design.name()
+            );
+            view.number(of, &gain(Case::of(EACH, design, cpus(view)), CLAIMED), "ratio")
+        }),
         claims: vec![("pipelining-beats-request-response", claimed(view))],
         facts: facts(view),
         comparisons: comparisons(view),

@@ -177,6 +177,10 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.all_cpus().and_then(|all| {
+            let of = format!("looks at which each of {all} threads is on a CPU of its own ÷ all looks");
+            view.number(of, &APART.of(THREADS.units(all).cpus(all)), "share")
+        }),
         claims: vec![("threads-on-distinct-cpus", apart(view))],
         facts: facts(view),
         figures: charts(view),

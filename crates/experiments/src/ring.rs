@@ -66,9 +66,9 @@ pub const EXPERIMENT: Experiment = Experiment {
         "There is one token, so that one unit runs at a time: this is the time of handing on, not what many CPUs can do.",
     ],
     source: "Source 004 made lmbench's lat_ctx pass its token among threads (lat_thread_ctx), on 1, 4 and 8 CPUs with \
-             placement left to the scheduler; its figures are missing (N-35). lmbench drops results of 0 and less; here \
+             placement left to the scheduler; its figures are missing. lmbench drops results of 0 and less; here \
              what cannot be told from 0 is below resolution. Source 003 says both that threads switch faster and that \
-             processes do (N-08), and measured neither.",
+             processes do, and measured neither.",
     calls: &[],
     plan,
     run,
@@ -305,6 +305,13 @@ pub fn shared_process_over_thread() -> Statistic {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view
+            .number(
+                "a switch to another process ÷ to another thread: one CPU",
+                &process_over_thread(),
+                "ratio",
+            )
+            .filter(|_| resolved(view, THREADS).is_some()),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),

@@ -268,6 +268,11 @@ fn words_of(change: u64) -> String {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "a delivery where names differ ÷ where they are the same: CPU time",
+            &OURS.subscriptions(Kind::Different).over_alike(),
+            "ratio",
+        ),
         comparisons: comparisons(view),
         tables: vec![kinds_table(view)],
         ..Answer::default()

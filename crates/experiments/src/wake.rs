@@ -59,7 +59,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         "Waiters that an event wakes in vain are mostly seen by the kernel alone: they sleep again without returning. \
          switches_per_ask has them, by getrusage, with the pause between two events.",
     ],
-    source: "No source measured a wake-up. Source 003 names what many waiters cost, the thundering herd of accept (P-36); \
+    source: "No source measured a wake-up. Source 003 names what many waiters cost, the thundering herd of accept; \
              `server-designs` tests it on servers.",
     calls: &[],
     plan,
@@ -255,6 +255,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "until a thread answers that slept at a futex, on the same CPU",
+            &THREAD.of(MEDIAN),
+            "ns",
+        ),
         facts: facts(view),
         comparisons: comparisons(view),
         figures: charts(view),

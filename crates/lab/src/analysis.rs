@@ -52,7 +52,8 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
     let views: Vec<View<'_>> = views.collect();
     let results = measured.iter().zip(&views);
     let results = results.map(|(of, view)| of.result(catalogue, view, &rule));
-    let experiments: Vec<ExperimentResult> = results.collect();
+    let mut experiments: Vec<ExperimentResult> = results.collect();
+    experiments.sort_by_key(|of| catalogue.place(&of.id));
     let whole = Whole {
         views,
         other: View {
@@ -310,7 +311,12 @@ impl Measured {
             id: stored.id.clone(),
             question,
             sources: sources.iter().map(ToString::to_string).collect(),
-            answer: answer.answer.clone(),
+            answer: [answer.answer.as_str(), &answer.advice]
+                .join(" ")
+                .trim()
+                .to_owned(),
+            advice: answer.advice,
+            number: answer.number,
             method,
             rounds: self.rounds,
             discarded: u32::try_from(samples.iter().filter(|s| s.attempt > 0).count()).unwrap_or(u32::MAX),

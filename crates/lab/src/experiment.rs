@@ -3,7 +3,7 @@
 //! Owns the type that every experiment fills in. It starts no process and stores nothing: the
 //! [`schedule`](crate::schedule) decides when a case runs, the [`Worker`] runs it in a process of its own.
 
-use threadgauge_results::{Cost, Figure, Finding, Method, Params, Table};
+use threadgauge_results::{Cost, Figure, Finding, KeyNumber, Method, Params, Table};
 
 use crate::claim::Claim;
 use crate::grid::Plan;
@@ -77,6 +77,12 @@ impl Catalogue {
         self.iter().find(|e| e.id == id)
     }
 
+    /// Where an experiment is reported, in whatever order a run has measured: one that is not in it at the end.
+    #[must_use]
+    pub(crate) fn place(&self, id: &str) -> usize {
+        self.iter().position(|e| e.id == id).unwrap_or(usize::MAX)
+    }
+
     /// Every case of every profile on the CPUs of this site and with memory for all, the shortest profile first.
     #[must_use]
     pub fn planned(&self, site: &Site) -> Vec<Planned> {
@@ -105,9 +111,14 @@ impl Catalogue {
 /// What an experiment reads off its samples.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// The answer to the question, in one sentence with its numbers. Empty where the cells that would answer it have
-    /// no figures: then the analysis says what has.
+    /// The answer to the question, with its numbers: the first sentence is the answer in short, what follows is for
+    /// those who want more. Empty where the cells that would answer it have no figures: then the analysis says what
+    /// has.
     pub answer: String,
+    /// What the reader should do, where the figures say so: whole sentences, told after the answer.
+    pub advice: String,
+    /// The one number that stands for the answer: see [`View::number`].
+    pub number: Option<KeyNumber>,
     /// For each claim that `claims.csv` gives to the experiment, what decides it.
     pub claims: Vec<Claim>,
     /// What else is worth knowing, each as a finding without a claim.
@@ -116,7 +127,7 @@ pub struct Answer {
     pub comparisons: Vec<Pair>,
     /// Groups of cases to put in order, by title.
     pub rankings: Vec<(String, Vec<Params>)>,
-    /// What to draw, ours and published.
+    /// What to draw, ours and published: the first is the picture that belongs to the answer.
     pub figures: Vec<Figure>,
     /// Tables, in the source's layout where there is one: ours beside theirs.
     pub tables: Vec<Table>,

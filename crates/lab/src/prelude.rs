@@ -2,7 +2,7 @@
 
 pub use std::time::Duration;
 
-pub use threadgauge_results::{Cost, Finding, Lack, Need, Origin, Params, Quote, Range, Scale};
+pub use threadgauge_results::{Cost, Finding, KeyNumber, Lack, Need, Origin, Params, Quote, Range, Scale};
 pub use threadgauge_stats::{largest, smallest};
 
 pub use crate::chart::{Chart, table};

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use threadgauge_results::{
-    Cost, Curve, Lack, MetricSummary, Need, Params, RanBeside, Rounds, Take, disturbed_alike,
+    Cost, Curve, KeyNumber, Lack, MetricSummary, Need, Params, RanBeside, Rounds, Take, disturbed_alike,
 };
 use threadgauge_stats::{Between, unpaired_ratio};
 
@@ -215,6 +215,19 @@ impl<'a> View<'a> {
         Some(Cost::new(paid_for, how, (value, ci95), unit))
     }
 
+    /// The number that stands for an answer, where it was measured. `of` says of what it is, of a ratio what is divided
+    /// by what: `a process ÷ a thread: made and ended, one CPU`.
+    #[must_use]
+    pub fn number(&self, of: impl Into<String>, statistic: &Statistic, unit: &str) -> Option<KeyNumber> {
+        let Estimate { value, ci95 } = self.estimate(statistic)?;
+        Some(KeyNumber {
+            of: of.into(),
+            value,
+            ci95,
+            unit: unit.to_owned(),
+        })
+    }
+
     /// Whether every cell of a statistic was measured, disturbed or not.
     #[must_use]
     pub fn measured(&self, statistic: &Statistic) -> bool {
@@ -417,6 +430,9 @@ mod tests {
         assert!(view.estimate(&of(2)).unwrap().ci95.is_some());
         assert!(view.shown(&of(2), "ns").contains("20"));
         assert!(view.cost(("make", "thread"), "by hand", &of(2), "ns").is_some());
+        let number = view.number("two ÷ one", &of(2).over(of(1)), "ratio").unwrap();
+        assert_eq!((number.of.as_str(), number.unit.as_str()), ("two ÷ one", "ratio"));
+        assert!((number.value - 2.0).abs() < 1e-12 && number.ci95.is_some());
         assert_eq!(
             (view.value(&of(9)), view.shown(&of(9), "ns")),
             (None, String::new())

@@ -187,7 +187,7 @@ fn arranged(figure: &Figure) -> Cow<'_, Figure> {
 }
 
 /// Why a chart of the figure would be empty but for a tenth, if it would.
-fn alike(figure: &Figure) -> Option<String> {
+pub(crate) fn alike(figure: &Figure) -> Option<String> {
     let mut figures: Vec<f64> = (figure.series.iter().flat_map(|series| &series.points))
         .filter(|p| can_stand(figure, p))
         .map(|p| p.y)
@@ -294,36 +294,6 @@ pub(crate) fn class(figure: &Figure, index: usize) -> String {
 /// The place of the mark of the series at `index` among all [`MARKS`].
 pub(crate) fn mark(figure: &Figure, index: usize) -> usize {
     Look::of(figure, index).mark()
-}
-
-/// About how tall a figure is on a page 1400 pixels wide, with its legend and note.
-pub(crate) fn height(figure: &Figure) -> f64 {
-    /// How much a picture is enlarged there.
-    const ENLARGED: f64 = 1.21;
-    const BESIDE: f64 = 190.0;
-    let figure = &*arranged(figure);
-    let series: Vec<Vec<&Point>> = (figure.series.iter())
-        .filter(|s| !s.points.is_empty())
-        .map(|s| s.points.iter().collect())
-        .collect();
-    let lines = series.len();
-    if lines == 0 || alike(figure).is_some() {
-        return BESIDE;
-    }
-    let panels = if lines > CROWD { lines.div_ceil(PANEL) } else { 1 };
-    let share = lines.div_ceil(panels);
-    let series: Vec<&[&Point]> = series.iter().map(Vec::as_slice).collect();
-    let panel = |shown: &[&[&Point]]| {
-        if figure.x.scale == Scale::Category {
-            dots::height(figure, shown)
-        } else {
-            lines::TALL
-        }
-    };
-    series
-        .chunks(share)
-        .map(|shown| panel(shown) * ENLARGED + BESIDE)
-        .sum()
 }
 
 /// The ends of a point's interval, and the point.
@@ -493,28 +463,6 @@ mod tests {
             Some("No chart: nearly all 10 figures are 0 ().")
         );
         assert_eq!(draw(&of(&[4.0; 4]), "f").alike, None);
-    }
-
-    #[test]
-    fn a_figure_is_as_tall_on_a_page_as_its_pictures() {
-        let points = [
-            (0.0, 4.0, [3.0, 5.0]),
-            (1.0, 9.0, [8.0, 9.0]),
-            (2.0, 9.0, [8.0, 9.0]),
-        ];
-        let lines = figure(Scale::Linear, &points);
-        assert_eq!(height(&lines), 400.0 * 1.21 + 190.0);
-        // Two names of a line, each with a lane; numbers that are too few for a line are names.
-        for scale in [Scale::Category, Scale::Linear] {
-            let names = figure(scale, &points[..2]);
-            assert_eq!(height(&names), (26.0 + 2.0 * 25.0 + 52.0) * 1.21 + 190.0);
-        }
-        let nothing = figure(Scale::Linear, &[]);
-        assert_eq!(height(&nothing), 190.0);
-        // Nine lines are in two panels.
-        let mut crowd = figure(Scale::Linear, &points);
-        crowd.series = vec![crowd.series[0].clone(); 9];
-        assert_eq!(height(&crowd), 2.0 * height(&lines));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Owns the order of the page and its head. The parts are beside it: [`first`] (the first screen), [`findings`],
 //! [`costs`], [`paper`] (what is printed beside the first screen), [`units`], [`experiment`], [`cases`] and
-//! [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand); [`room`] says what is open as the page opens.
+//! [`mod@table`] (the tables), [`figure`], [`raw`] (samples on demand).
 //! The script opens raw samples, what a link leads to, and for `?print=all` the whole page, and saves a chart as a
 //! picture; everything else is there without it. No network, no fonts, no frame.
 
@@ -14,7 +14,6 @@ mod findings;
 mod first;
 mod paper;
 mod raw;
-mod room;
 mod table;
 mod text;
 mod units;
@@ -26,7 +25,7 @@ use threadgauge_results::{Results, Trust};
 use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
-use crate::{SampleRow, with_unit, words};
+use crate::{SampleRow, glossary, with_unit, words};
 use text::{clean, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
@@ -40,10 +39,23 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
     let (lead, asked) = (Lead::of(results), lead::headline(results));
     let experiments = markup! {
         @if results.experiments.is_empty() { p.nodata { (NO_EXPERIMENT) } }
-        @for (e, opening) in results.experiments.iter().zip(room::openings(results)) {
-            (experiment::section(e, samples, opening, asked))
+        @for e in &results.experiments { (experiment::section(e, samples, lead, asked)) }
+    };
+    let first = markup! { @if lead == Lead::CostsAndClaims { (first::screen(results)) } };
+    let answers = paper::answers(results);
+    let printed = format!("{}{}", first.0, answers.0);
+    let body = markup! {
+        (header(results))
+        (warnings(results))
+        @match lead {
+            Lead::CostsAndClaims => {
+                (first) (glossary::paragraph(&printed)) (answers) (findings::section(results)) (costs::section(results))
+                (units::section(results)) (table::of_run(results)) (experiments) (machine(results))
+            }
+            Lead::Answers => { (glossary::paragraph(&printed)) (answers) (experiments) (table::of_run(results)) (machine(results)) }
         }
     };
+    let (body, words) = glossary::linked(&body.into_string());
     let page = markup! {
         (DOCTYPE)
         html lang="en" {
@@ -58,17 +70,10 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
             }
             body {
                 a.skip href="#main" { "Skip to the report" }
-                (contents(results))
+                (contents(results, !words.is_empty()))
                 main id="main" tabindex="-1" {
-                    (header(results))
-                    (warnings(results))
-                    @match lead {
-                        Lead::CostsAndClaims => {
-                            (first::screen(results)) (paper::answers(results)) (findings::section(results)) (costs::section(results))
-                            (units::section(results)) (table::of_run(results)) (experiments) (machine(results))
-                        }
-                        Lead::Answers => { (paper::answers(results)) (experiments) (table::of_run(results)) (findings::facts(results)) (machine(results)) }
-                    }
+                    (PreEscaped(body))
+                    (glossary::section(&words))
                     (footer(results))
                 }
                 script { (PreEscaped(SCRIPT)) }
@@ -78,7 +83,7 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
     page.into_string()
 }
 
-fn contents(results: &Results) -> Markup {
+fn contents(results: &Results, has_words: bool) -> Markup {
     let units = ByKind::of(results).is_some();
     let lists = Lead::of(results) == Lead::CostsAndClaims;
     markup! {
@@ -94,6 +99,7 @@ fn contents(results: &Results) -> Markup {
                 @for t in &results.tables { li { a href=(format!("#{}", table::run_id(t))) { (clean(&t.title)) } } }
                 @for e in &results.experiments { li { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } } }
                 li { a href="#machine" { "This machine" } }
+                @if has_words { li { a href="#words" { "Words" } } }
                 li { a href="#run" { "About this run" } }
             }
         }

@@ -14,6 +14,7 @@ mod csv_file;
 mod error;
 mod facts;
 mod files;
+mod glossary;
 mod html;
 mod lead;
 mod markdown;

@@ -14,7 +14,7 @@ use crate::cases::Cases;
 use crate::costs;
 use crate::facts::{facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
-use crate::words;
+use crate::{glossary, sayings, words};
 
 /// The report as Markdown, in the order of the page.
 #[must_use]
@@ -61,6 +61,7 @@ pub fn markdown(results: &Results) -> String {
             machine(&mut out, results);
         }
     }
+    glossary::markdown(&mut out);
     out
 }
 
@@ -221,6 +222,11 @@ fn experiment(out: &mut String, e: &ExperimentResult, headline: &str) {
     }
     if !e.answer.is_empty() {
         let _ = writeln!(out, "**{}**\n", cell(&e.answer));
+    }
+    if let Some(number) = &e.number {
+        let (figure, interval) = sayings::in_unit(&number.unit, number.value, number.ci95);
+        let figure = format!("{figure} {interval}");
+        let _ = writeln!(out, "**{}**: {}.\n", cell(figure.trim_end()), cell(&number.of));
     }
     for of in &e.tables {
         table(out, "###", of);

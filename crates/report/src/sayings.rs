@@ -140,6 +140,18 @@ fn is_said_in_percent(claim: &Claim) -> bool {
         && near_one(claim.holds_max)
 }
 
+/// A number that stands for itself, with its unit, and its interval; empty where there is none.
+pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String, String) {
+    let scale = Scale::of(unit, value);
+    let number = scale.number_beside(value, ci95);
+    let name = match (unit, scale.name) {
+        ("ratio", _) => "×",
+        (_, name) => name,
+    };
+    let interval = ci95.map_or_else(String::new, |ends| scale.interval(value, ends));
+    (format!("{number} {name}").trim_end().to_owned(), interval)
+}
+
 /// The figure of a finding on `claim`, and its rule, in the unit of the saying; none without a figure.
 pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
     let value = finding.measured?;
@@ -167,17 +179,10 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
     } else {
         &finding.unit
     };
-    let scale = Scale::of(unit, value);
-    let number = scale.number_beside(value, finding.ci95);
-    let name = match (unit.as_str(), scale.name) {
-        ("ratio", _) => "×",
-        (_, name) => name,
-    };
+    let (figure, interval) = in_unit(unit, value, finding.ci95);
     Some(Told {
-        figure: format!("{number} {name}").trim_end().to_owned(),
-        interval: finding
-            .ci95
-            .map_or_else(String::new, |ends| scale.interval(value, ends)),
+        figure,
+        interval,
         of: divided,
         rule: rule(claim),
     })

@@ -121,8 +121,14 @@ pub struct ExperimentResult {
     pub question: String,
     /// The sources it re-tests, e.g. `"003"`.
     pub sources: Vec<String>,
-    /// The answer in one sentence, from these samples.
+    /// The answer, from these samples: its first sentence is the answer in short.
     pub answer: String,
+    /// The last sentences of the answer, where they say what to do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub advice: String,
+    /// The one number that stands for the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<KeyNumber>,
     /// How it measures, and why to believe it.
     pub method: Method,
     /// Rounds finished.
@@ -155,6 +161,19 @@ pub struct ExperimentResult {
     /// How many samples were disturbed, and by what.
     #[serde(default)]
     pub disturbed: Disturbed,
+}
+
+/// The number that stands for an experiment's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyNumber {
+    /// What it is of; of a ratio what is divided by what, e.g. `a process ÷ a thread: made and ended, one CPU`.
+    pub of: String,
+    /// The number.
+    pub value: f64,
+    /// Its interval.
+    pub ci95: Option<[f64; 2]>,
+    /// Of both, e.g. `ratio`.
+    pub unit: String,
 }
 
 /// What something costs here: a row of the report's list *what things cost here*, of its table *Threads and processes

@@ -24,6 +24,11 @@ const THREAD: Case = base(Pthread);
 pub fn answer(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
+        number: view.number(
+            "a process by fork ÷ a thread: made and ended, one CPU",
+            &times(FORK, THREAD),
+            "ratio",
+        ),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),
@@ -31,6 +36,7 @@ pub fn answer(view: &View<'_>) -> Answer {
         figures: charts(view),
         tables: vec![table_003(view)],
         costs: costs(view),
+        ..Answer::default()
     }
 }
 

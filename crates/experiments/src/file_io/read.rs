@@ -17,6 +17,17 @@ pub(super) fn read(view: &View<'_>) -> Answer {
     let kinds = kinds(view);
     Answer {
         answer: answer(view, &kinds),
+        advice: advice(view, &kinds),
+        number: kinds.iter().find_map(|&kind| {
+            let case = kind.by(By::IoUring).k(deepest(view, kind)?);
+            let of = format!(
+                "{} ÷ {}: time, {}",
+                way(case),
+                way(case.by(By::Threads)),
+                name(kind)
+            );
+            view.number(of, &over_threads(case, ELAPSED), "ratio")
+        }),
         claims: vec![("async-io-rivals-io-threads", rivals(view))],
         facts: facts(view, &kinds),
         comparisons: comparisons(view, &kinds),
@@ -177,33 +188,46 @@ fn grouped(of: impl Iterator<Item = (String, Case)>) -> String {
     groups.into_iter().map(group).collect::<Vec<_>>().join("; ")
 }
 
+/// Says `of` each kind, those alike together.
+fn each_kind(view: &View<'_>, kinds: &[Case], of: fn(&View<'_>, Case) -> Option<String>) -> String {
+    grouped(kinds.iter().filter_map(|&kind| Some((of(view, kind)?, kind))))
+}
+
 fn answer(view: &View<'_>, kinds: &[Case]) -> String {
-    let each = |of: fn(&View<'_>, Case) -> Option<String>| {
-        grouped(kinds.iter().filter_map(|&kind| Some((of(view, kind)?, kind))))
-    };
     let is_measured = |case: Case| view.measured(&ELAPSED.of(case));
     if !planned(view).any(is_measured) {
         return String::new();
     }
-    let from = match each(beaten_from) {
+    match each_kind(view, kinds, beaten_from) {
         none if none.is_empty() => {
             "With 6 rounds or more of both it is said from which k on one thread with io_uring takes less time than k threads.".to_owned()
         }
         from => format!("One thread with io_uring and k reads in flight takes less time than k threads with pread {from}."),
-    };
-    let take = each(|view, kind| best(view, kind).map(way));
-    format!(
-        "{from} Take the way with the least CPU time of those at most 10 % slower than the fastest: {take}."
-    )
+    }
+}
+
+fn advice(view: &View<'_>, kinds: &[Case]) -> String {
+    match each_kind(view, kinds, |view, kind| best(view, kind).map(way)) {
+        none if none.is_empty() => none,
+        take => {
+            format!(
+                "Take the way with the least CPU time of those at most 10 % slower than the fastest: {take}."
+            )
+        }
+    }
+}
+
+/// The most reads at once that both threads and io_uring have made.
+fn deepest(view: &View<'_>, kind: Case) -> Option<u64> {
+    depths(view, kind).into_iter().rfind(|&k| {
+        let both = [By::Threads, By::IoUring].map(|by| ELAPSED.of(kind.by(by).k(k)));
+        both.iter().all(|of| view.measured(of))
+    })
 }
 
 fn facts(view: &View<'_>, kinds: &[Case]) -> Vec<Finding> {
     let of_kind = |&kind: &Case| {
-        let most = depths(view, kind).into_iter().rfind(|&k| {
-            let both = [By::Threads, By::IoUring].map(|by| ELAPSED.of(kind.by(by).k(k)));
-            both.iter().all(|of| view.measured(of))
-        });
-        let rival = most.and_then(|k| {
+        let rival = deepest(view, kind).and_then(|k| {
             let case = kind.by(By::IoUring).k(k);
             let [time, turnaround, cpu] =
                 [ELAPSED, TURNAROUND, CPU].map(|metric| view.estimate(&over_threads(case, metric)));

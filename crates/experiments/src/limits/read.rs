@@ -73,6 +73,7 @@ pub(super) fn read(view: &View<'_>) -> Answer {
 fn answer(view: &View<'_>, unnamed: &[&str]) -> Answer {
     Answer {
         answer: sentence(view),
+        number: key_number(view),
         claims: claims(view, unnamed),
         facts: facts(view),
         figures: [alive_chart(view), past_chart(view), depth_chart(view)]
@@ -92,6 +93,15 @@ fn number(view: &View<'_>, case: Case) -> Option<String> {
     } else {
         alive
     })
+}
+
+fn key_number(view: &View<'_>) -> Option<KeyNumber> {
+    let of = "threads with stacks of 8 MiB alive at once, in 3 GiB of address space";
+    let of = match is_censored(view, THREADS) {
+        true => format!("{of}, at least"),
+        false => of.to_owned(),
+    };
+    view.number(of, &alive(THREADS), "count")
 }
 
 fn sentence(view: &View<'_>) -> String {

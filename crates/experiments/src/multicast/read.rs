@@ -32,6 +32,7 @@ pub(super) fn read(view: &View<'_>) -> Answer {
     let seen = Seen::of(&all);
     Answer {
         answer: seen.answer(),
+        number: seen.number(),
         // Of what this run has under the names of today: cells of another condition decide nothing.
         claims: Seen::of(view).claims(),
         facts: seen.facts(),
@@ -248,6 +249,13 @@ impl<'v> Seen<'v> {
     }
 
     // What is said.
+
+    fn number(&self) -> Option<KeyNumber> {
+        let forwards = rate(self.reactor(1)).times(THOUSAND);
+        let of =
+            format!("messages a second that one reactor forwards to groups of ten: {CLAIMED} connections");
+        self.view.number(of, &forwards, "thousand")
+    }
 
     fn answer(&self) -> String {
         let base = self.reactor(1);

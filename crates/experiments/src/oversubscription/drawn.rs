@@ -94,7 +94,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         "overhead, %",
         "Over one yielding thread on one CPU and two on two, as in the source; the controls that do not yield over \
          themselves. The source's times probably include starting and ending its threads, in runs of ten seconds; \
-         ours do not. Repeated values in the source suggest a coarse timer (N-27). With the matched slice two threads \
+         ours do not. Repeated values in the source suggest a coarse timer. With the matched slice two threads \
          on one CPU cost what they did in the source: that point is no evidence.",
     );
     let mut groups = yielding(view);
@@ -117,7 +117,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         "What a second CPU brings",
         "gain, %",
         "Time on one CPU over time on two, less 1. The source's averages mix systems, NT 4 and 2000 against 2000 and \
-         XP; its Windows 2000 alone is drawn beside (N-26). Above 100 % is possible here for yielding threads: two \
+         XP; its Windows 2000 alone is drawn beside. Above 100 % is possible here for yielding threads: two \
          on two CPUs do not switch at all.",
     );
     let gains = yielding(view)
@@ -227,7 +227,7 @@ pub(super) fn first_table(view: &View<'_>) -> Table {
     table(
         "per-configuration",
         "The source's first table: run time and overhead of threads that yield",
-        "The work per run is the machine's own: compare overheads, not milliseconds (N-28). No overhead is given for \
+        "The work per run is the machine's own: compare overheads, not milliseconds. No overhead is given for \
          one thread on two CPUs.",
         columns,
         COUNTS.map(row).to_vec(),
@@ -261,8 +261,8 @@ pub(super) fn second_table(view: &View<'_>) -> Table {
     table(
         "averaged",
         "The source's second table: what a second CPU brings",
-        "The source averages NT 4 and 2000 on two CPUs, and 2000 and XP on one: different systems (N-26). Its mean \
-         gain is 84.5 % without the first row and 78.3 % with it (N-25).",
+        "The source averages NT 4 and 2000 on two CPUs, and 2000 and XP on one: different systems. Its mean \
+         gain is 84.5 % without the first row and 78.3 % with it.",
         columns,
         COUNTS.map(row).to_vec(),
     )

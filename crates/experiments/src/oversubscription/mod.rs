@@ -63,7 +63,7 @@ pub const EXPERIMENT: Experiment = Experiment {
          start_ns and end_ns hold little of mapping them.",
     ],
     source: "Source 001: N threads on Windows NT 4, 2000, XP and 98 call Sleep(0); program, work between two calls, \
-         repeats and what its times include are not given (N-28), and a run took about ten seconds. Its 1 % with two \
+         repeats and what its times include are not given, and a run took about ten seconds. Its 1 % with two \
          threads on one CPU says how long its slice was: a hundred times what a switch added. It measured threads that \
          yield; the controls, processes, sleeping units, counted switches and other slices are ours. We compare \
          overheads and gains, not milliseconds.",
@@ -194,6 +194,7 @@ fn read(view: &View<'_>) -> Answer {
     }
     Answer {
         answer: reading::answer(today),
+        number: reading::number(today),
         claims: claims::claims(today),
         facts: reading::facts(today),
         comparisons,

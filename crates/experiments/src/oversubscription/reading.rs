@@ -33,6 +33,16 @@ pub(super) fn answer(view: &View<'_>) -> String {
     parts.join(" ")
 }
 
+/// What the most threads of the first slice cost.
+pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
+    let group = ONE.slice_us(*slices(view).first()?);
+    let most = group.counts(view).into_iter().max()?;
+    let of = format!(
+        "{most} threads that keep giving up the CPU ÷ one thread: time for the same work, less the whole, one CPU"
+    );
+    view.number(of, &group.overhead(most), "overhead")
+}
+
 /// What yielding costs on one CPU with this slice: at the counts that most runs have, else at any.
 fn overheads(view: &View<'_>, slice: Slice) -> Option<String> {
     let group = ONE.slice_us(slice);

@@ -97,6 +97,8 @@ fn outcomes<'v>(view: &'v View<'v>) -> impl Iterator<Item = Outcome> + 'v {
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
+        advice: advice(view),
+        number: slowest(view),
         facts: facts(view),
         figures: charts(view),
         tables: vec![outcomes_table(view)],
@@ -109,10 +111,30 @@ fn named<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> String {
     names.join(", ")
 }
 
-fn sentence(view: &View<'_>) -> String {
-    let limited: Vec<Outcome> = outcomes(view)
+/// Those under a limit.
+fn limited(view: &View<'_>) -> Vec<Outcome> {
+    outcomes(view)
         .filter(|outcome| outcome.case.lacking != Lacking::Nothing)
-        .collect();
+        .collect()
+}
+
+/// How long the slowest design takes until it serves again.
+fn slowest(view: &View<'_>) -> Option<KeyNumber> {
+    let number = |outcome: Outcome| {
+        let of = "until a new client is answered when the others have left";
+        let of = format!("{of}: {}, the slowest", outcome.named());
+        view.number(of, &RECOVERY.of(outcome.case), "ns")
+    };
+    let recovered = limited(view)
+        .into_iter()
+        .filter(|outcome| outcome.is_met() && outcome.recovers);
+    recovered
+        .filter_map(number)
+        .max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+fn sentence(view: &View<'_>) -> String {
+    let limited = limited(view);
     let met: Vec<&Outcome> = limited.iter().filter(|outcome| outcome.is_met()).collect();
     if limited.is_empty() {
         return String::new();
@@ -134,10 +156,9 @@ fn sentence(view: &View<'_>) -> String {
         false => format!("Newcomers are refused by {}", named(refusing)),
     };
     format!(
-        "{serving}. {newcomers}. {}{} {}",
+        "{serving}. {newcomers}. {}{}",
         recovery(view, &met),
-        ended(&limited),
-        advice(&limited, &met)
+        ended(&limited)
     )
 }
 
@@ -191,7 +212,12 @@ fn ended(limited: &[Outcome]) -> String {
 }
 
 /// What the reader should do.
-fn advice(limited: &[Outcome], met: &[&Outcome]) -> String {
+fn advice(view: &View<'_>) -> String {
+    let limited = limited(view);
+    let met: Vec<&Outcome> = limited.iter().filter(|outcome| outcome.is_met()).collect();
+    if met.is_empty() {
+        return String::new();
+    }
     let harmed: Vec<&Outcome> = limited.iter().filter(|outcome| !outcome.serves_on()).collect();
     let mut says = String::new();
     if !harmed.is_empty() {
@@ -397,10 +423,15 @@ mod tests {
         testing::view(EXPERIMENT.id, profile, cases.collect())
     }
 
+    /// The answer with what to do.
+    fn said(view: &View<'_>) -> String {
+        [sentence(view), advice(view)].join(" ").trim().to_owned()
+    }
+
     #[test]
     fn where_all_keep_serving_the_answer_says_so_and_what_to_do() {
         insta::assert_snapshot!(
-            sentence(&run_of(Profile::Standard, well)),
+            said(&run_of(Profile::Standard, well)),
             @"Each design keeps serving the connections that it has when it meets its limit. Nobody is refused: who finds no room is connected and waits without a word. When they have left, a new client is answered after 2.00 ms (reactor without descriptors) to 50.0 ms (proactor without descriptors). No server ended by itself. Set --max-connections below the limits (`ulimit -n`, `ulimit -u`, pids.max), so that the server stops accepting before it must, and give clients a time-out: being connected does not mean being served. Where threads or processes may run out, take a design that makes none under load."
         );
     }
@@ -426,7 +457,7 @@ mod tests {
             _ => well(case),
         };
         insta::assert_snapshot!(
-            sentence(&run_of(Profile::Standard, made)),
+            said(&run_of(Profile::Standard, made)),
             @"Each design keeps serving the connections that it has when it meets its limit, except reactor without descriptors. Newcomers are refused by thread-per-connection without threads or processes. When they have left, a new client is answered after 50.0 ms. Within 3 s no new client is answered by reactor without descriptors. By itself ended reactor without descriptors. Asked to end, proactor without descriptors ended with another code than 0. Where a limit can be met, do not take reactor. Set --max-connections below the limits (`ulimit -n`, `ulimit -u`, pids.max), so that the server stops accepting before it must, and give clients a time-out: being connected does not mean being served. Where threads or processes may run out, take a design that makes none under load."
         );
         let table = outcomes_table(&run_of(Profile::Quick, made));
@@ -447,7 +478,7 @@ mod tests {
                 late: if of(case) { 0.2 } else { 0.0 },
                 ..well(case)
             };
-            sentence(&run_of(Profile::Standard, made))
+            said(&run_of(Profile::Standard, made))
         };
         let named = "except thread-per-connection without threads or processes.";
         assert!(

@@ -17,6 +17,7 @@ const BOOTSTRAP_SEED: u64 = 3;
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: key_number(view),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),
@@ -355,6 +356,15 @@ fn answer(view: &View<'_>) -> String {
         "Compared with 255 threads, 255 processes that print {} on one CPU take {ends}{lead}.",
         to(into)
     )
+}
+
+fn key_number(view: &View<'_>) -> Option<KeyNumber> {
+    let into = shown(view);
+    row(view, into).into_iter().find_map(|case| {
+        let of = "255 processes ÷ 255 threads: time to print";
+        let of = format!("{of} {} lines each {}, one CPU", count(case.prints), to(into));
+        view.number(of, &process_over_thread(case), "ratio")
+    })
 }
 
 /// Which kind finishes first over the measured counts, and from which count on where that changes.

@@ -144,6 +144,11 @@ fn read(view: &View<'_>) -> Answer {
     let answer = sentences.join(" ");
     Answer {
         answer,
+        number: view.number(
+            "fixed work beside 16 threads that mostly sleep ÷ alone: time, one CPU",
+            &sleepers(),
+            "ratio",
+        ),
         claims: claims(view),
         facts,
         comparisons: comparisons(),

@@ -16,6 +16,13 @@ const LEAST_CONTROL_NS: f64 = 100.0;
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: view.number(
+            "a process for each client ÷ one client after the other: the server's CPU time",
+            &short(Program::C, FORK)
+                .of(CPU)
+                .over(short(Program::C, Design::Iterative).of(CPU)),
+            "ratio",
+        ),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),

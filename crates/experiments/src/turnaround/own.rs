@@ -31,9 +31,27 @@ pub(super) fn pairs(view: &View<'_>) -> Vec<Pair> {
 
 /// What the largest set of each kind says, and what to do.
 pub(super) fn answer(view: &View<'_>) -> Option<String> {
-    let pairs = pairs(view);
+    let says: Vec<String> = largest(view)
+        .into_iter()
+        .filter_map(|pair| advice(view, pair))
+        .collect();
+    (!says.is_empty()).then(|| says.join(" "))
+}
+
+/// What running the first of these at once changes.
+pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
+    let pair = largest(view).into_iter().next()?;
+    let (count, kind) = (pair.serial.count, pair.serial.kind.name());
+    let of = format!(
+        "{count} {kind} computations, at once ÷ one after the other: mean turnaround, less the whole"
+    );
+    view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
+}
+
+/// The largest set of each kind.
+fn largest(view: &View<'_>) -> Vec<Pair> {
     let mut largest: Vec<Pair> = Vec::new();
-    for pair in pairs {
+    for pair in pairs(view) {
         match largest
             .iter_mut()
             .find(|other| other.serial.kind == pair.serial.kind)
@@ -43,11 +61,7 @@ pub(super) fn answer(view: &View<'_>) -> Option<String> {
             None => largest.push(pair),
         }
     }
-    let says: Vec<String> = largest
-        .into_iter()
-        .filter_map(|pair| advice(view, pair))
-        .collect();
-    (!says.is_empty()).then(|| says.join(" "))
+    largest
 }
 
 fn advice(view: &View<'_>, pair: Pair) -> Option<String> {

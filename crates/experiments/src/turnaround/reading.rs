@@ -16,6 +16,7 @@ use super::own;
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        number: key_number(view).or_else(|| own::number(view)),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(),
@@ -49,6 +50,15 @@ fn longest(view: &View<'_>, kind: Kind) -> Option<Pair> {
     let at = |&base_ms: &u64| pairs(view, kind, base_ms);
     let largest = |pairs: Vec<Pair>| pairs.get(1..)?.last().copied();
     BASES_MS.iter().rev().map(at).find_map(largest)
+}
+
+fn key_number(view: &View<'_>) -> Option<KeyNumber> {
+    KINDS.into_iter().find_map(|kind| {
+        let pair = longest(view, kind)?;
+        let (count, kind) = (pair.serial.count, bound(kind));
+        let of = format!("{count} {kind} computations, in threads ÷ one after the other: mean turnaround, less the whole, one CPU");
+        view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
+    })
 }
 
 fn answer(view: &View<'_>) -> String {

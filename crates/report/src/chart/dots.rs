@@ -83,12 +83,6 @@ fn mark(svg: &mut Svg, line: &Line<'_>, point: &Point, y: f64, value: &Axis, at:
     svg.raw("</g>");
 }
 
-/// How tall a wide picture of these series is.
-pub(super) fn height(figure: &Figure, series: &[&[&Point]]) -> f64 {
-    let rows = rows(figure, series, Size::Wide);
-    TOP + rows.iter().map(Row::height).sum::<f64>() + BOTTOM
-}
-
 /// A category: its name, and the points that stand beside it.
 struct Row<'a> {
     category: String,

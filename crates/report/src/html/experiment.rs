@@ -1,100 +1,121 @@
-//! One experiment: question, answer and its first charts; folded behind them more charts, tables, method, doubts, raw
-//! samples.
+//! One experiment: its question, the sentence that answers it, one number and one picture; everything else folded.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::published::named;
-use threadgauge_results::{ExperimentResult, units};
+use threadgauge_results::{ExperimentResult, Figure, KeyNumber, units};
 
-use super::text::{clean, section_id};
+use super::text::{clean, finding_id, section_id};
 use super::{cases, figure, raw, table};
-
 use crate::cases::Cases;
-use crate::{SampleRow, short_answer, words};
+use crate::lead::Lead;
+use crate::{SampleRow, chart, sayings, short_answer, words};
 
-/// How much of an experiment is open as the page opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
-    /// Question, answer, tables and so many of its charts; the rest is folded. For what the page begins with.
-    Tables(usize),
-    /// Question, answer and so many of its charts; the rest is folded.
-    Charts(usize),
-    /// One line: its name and answer.
-    Line,
-}
-
-/// The section of one experiment. Its question is left out where it is the page's `headline`.
-pub(super) fn section(
-    e: &ExperimentResult,
-    samples: &[SampleRow<'_>],
-    opening: Opening,
-    headline: &str,
-) -> Markup {
+/// The section of one experiment. Its question is left out where it is the page's `headline`. Where the page begins
+/// with what experiments answer, their tables are open, too.
+pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>], lead: Lead, headline: &str) -> Markup {
     let id = section_id(&e.id);
-    let head = markup! { h2 id=(format!("{id}-h")) { (clean(&e.id)) } };
-    let asked = markup! { @if e.question != headline { p.question { (clean(&e.question)) } } };
-    let answered = markup! { @if !e.answer.is_empty() { p.answer { (clean(&e.answer)) } } };
-    let leads = matches!(opening, Opening::Tables(_));
+    let leads = lead == Lead::Answers;
+    let picture = e.figures.iter().find(|f| is_drawn(f)).or(e.figures.first());
+    let short = short_answer(e);
     markup! {
         section.experiment.leads[leads] id=(id) aria-labelledby=(format!("{id}-h")) {
-            @match opening {
-                Opening::Tables(charts) => {
-                    (head) (asked) (answered)
-                    @for t in &e.tables { (table::of_experiment(e, t)) }
-                    (parts(e, samples, charts, Tables::Shown))
+            h2 id=(format!("{id}-h")) { (clean(&e.id)) }
+            div.brief {
+                div.said {
+                    @if e.question != headline { p.question { (clean(&e.question)) } }
+                    @if !short.is_empty() { p.answer { (clean(&short)) "." } }
+                    @if !e.advice.is_empty() { p.advice { (clean(&e.advice)) } }
+                    @if let Some(number) = &e.number { (key_number(number)) }
                 }
-                Opening::Charts(charts) => {
-                    (head) (asked) (answered)
-                    (parts(e, samples, charts, Tables::Folded))
-                }
-                Opening::Line => {
-                    details.line {
-                        summary { (head) span.answer { (clean(&short_answer(e))) } }
-                        (asked) (answered)
-                        (parts(e, samples, e.figures.len(), Tables::Folded))
-                    }
-                }
+                @if let Some(f) = picture { (figure::figure(e, f)) }
             }
+            @if leads { @for t in &e.tables { (table::of_experiment(e, t)) } }
+            (rest(e, samples, lead, picture))
         }
     }
 }
 
-/// Where the tables of an experiment are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tables {
-    /// Above its charts.
-    Shown,
-    /// Folded behind them.
-    Folded,
+fn is_drawn(figure: &Figure) -> bool {
+    figure.series.iter().any(|series| !series.points.is_empty()) && chart::alike(figure).is_none()
 }
 
-/// The first charts, and all else folded.
-fn parts(e: &ExperimentResult, samples: &[SampleRow<'_>], charts: usize, tables: Tables) -> Markup {
+/// The number that stands for the answer, large.
+fn key_number(number: &KeyNumber) -> Markup {
+    let (figure, interval) = sayings::in_unit(&number.unit, number.value, number.ci95);
+    markup! {
+        p.number {
+            b { (clean(&figure)) }
+            @if !interval.is_empty() { " " span.between { (interval) } }
+            " " span.of { (clean(&number.of)) }
+        }
+    }
+}
+
+/// All that is not shown at first, in one fold of several.
+fn rest(e: &ExperimentResult, samples: &[SampleRow<'_>], lead: Lead, picture: Option<&Figure>) -> Markup {
     let id = section_id(&e.id);
     let columns = Cases::of(e);
-    let fold = |suffix: &str, name: &str, body: Markup| {
-        markup! { details.part { summary { h3 id=(format!("{id}-{suffix}")) { (name) } } (body) } }
+    let part = |suffix: &str, name: &str, body: Markup| {
+        markup! { details.part { summary { h4 id=(format!("{id}-{suffix}")) { (name) } } (body) } }
     };
-    let (open, folded) = e.figures.split_at(charts.min(e.figures.len()));
-    let more = format!(
-        "{} more {}",
-        folded.len(),
-        words::plural(folded.len(), "chart", "charts")
-    );
+    let more: Vec<&Figure> = e
+        .figures
+        .iter()
+        .filter(|f| !picture.is_some_and(|shown| std::ptr::eq(*f, shown)))
+        .collect();
+    let tables: &[_] = if lead == Lead::Answers { &[] } else { &e.tables };
+    let counted = |n: usize, one, many| (n > 0).then(|| format!("{n} {}", words::plural(n, one, many)));
+    let holds = [
+        counted(more.len(), "more chart", "more charts"),
+        counted(tables.len(), "table", "tables"),
+        counted(e.findings.len(), "finding", "findings"),
+        counted(e.cases.len(), "case", "cases"),
+        Some("method and doubts".to_owned()),
+    ];
+    let holds: Vec<String> = holds.into_iter().flatten().collect();
+    let is_longer = e.answer.trim_end_matches('.').len() > short_answer(e).len();
     markup! {
-        @for f in open { (figure::figure(e, f)) }
-        @if !folded.is_empty() { (fold("charts", &more, markup! { @for f in folded { (figure::figure(e, f)) } })) }
-        @if !e.tables.is_empty() && tables == Tables::Folded {
-            (fold("source", "Tables", markup! { @for t in &e.tables { (table::of_experiment(e, t)) } }))
+        details.everything {
+            summary { h3 id=(format!("{id}-all")) { "Everything else: " (holds.join(", ")) } }
+            @if is_longer { h4 { "The answer in full" } p { (clean(&e.answer)) } }
+            (found(e))
+            @if !more.is_empty() { (part("charts", "More charts", markup! { @for f in more { (figure::figure(e, f)) } })) }
+            @if !tables.is_empty() {
+                (part("source", "Tables", markup! { @for t in tables { (table::of_experiment(e, t)) } }))
+            }
+            (part("cases", &words::case_counts(e), markup! { (missing(e)) (cases::table(e, &columns)) }))
+            @if !e.rankings.is_empty() || !e.comparisons.is_empty() {
+                (part("compared", "Compared", markup! {
+                    @for (i, r) in e.rankings.iter().enumerate() { (cases::ranking(e, &columns, r, i)) }
+                    (cases::comparisons(e, &columns))
+                }))
+            }
+            (part("method", "Method and doubts", markup! { (setting(e)) (method(e)) (diagnostics(e)) }))
+            (raw::section(e, &columns, samples))
         }
-        (fold("cases", &words::case_counts(e), markup! { (missing(e)) (cases::table(e, &columns)) }))
-        @if !e.rankings.is_empty() || !e.comparisons.is_empty() {
-            (fold("compared", "Compared", markup! {
-                @for (i, r) in e.rankings.iter().enumerate() { (cases::ranking(e, &columns, r, i)) }
-                (cases::comparisons(e, &columns))
-            }))
+    }
+}
+
+/// What was found: sayings, each with a link to its line, and facts.
+fn found(e: &ExperimentResult) -> Markup {
+    let sayings = words::in_order(&e.findings).into_iter().filter_map(|finding| {
+        let claim = threadgauge_results::claim(finding.claim.as_deref()?)?;
+        Some((claim, finding.verdict?))
+    });
+    let facts = e.findings.iter().filter(|finding| finding.verdict.is_none());
+    markup! {
+        @if !e.findings.is_empty() {
+            h4 { "What was found" }
+            ul.found {
+                @for (claim, verdict) in sayings {
+                    li class=(verdict.key()) {
+                        span.sign aria-hidden="true" { (words::sign(verdict)) } " "
+                        a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } " " (words::word(verdict))
+                    }
+                }
+                @for fact in facts { li { span.sign aria-hidden="true" { "•" } " " (clean(&fact.says)) } }
+            }
         }
-        (fold("method", "Method and doubts", markup! { (setting(e)) (method(e)) (diagnostics(e)) }))
-        (raw::section(e, &columns, samples))
     }
 }
 
@@ -146,7 +167,7 @@ fn method(e: &ExperimentResult) -> Markup {
 fn diagnostics(e: &ExperimentResult) -> Markup {
     markup! {
         @if !e.diagnostics.is_empty() {
-            h4 { "What the protocol says of its own figures" }
+            h5 { "What the protocol says of its own figures" }
             ul.diagnostics {
                 @for d in &e.diagnostics {
                     li class=[d.warning.then_some("warn")] {

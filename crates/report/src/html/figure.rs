@@ -1,6 +1,7 @@
 //! A chart with its legend, its note, and every figure of it as a table.
 
 use maud::{Markup, PreEscaped, html as markup};
+use threadgauge_results::published::cited;
 use threadgauge_results::units::{self, Scale as Print};
 use threadgauge_results::{ExperimentResult, Figure, Point, Scale};
 
@@ -44,7 +45,7 @@ fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
             @for panel in &drawing.panels {
                 @for (class, picture) in [("plot wide", &panel.wide), ("plot narrow", &panel.narrow)] {
                     div class=(class) {
-                        (PreEscaped(&picture.svg))
+                        (PreEscaped(cited(&picture.svg)))
                         (legend(f, panel, picture))
                     }
                 }

@@ -1,12 +1,11 @@
-//! Findings in full, folded by what became of them: the claims that do not hold, that hold, that are open, and that
-//! only another machine can test; and the facts. What a decided one opens to.
+//! Sayings in full, folded by what became of them: those that do not hold, that hold, that are open, and that only
+//! another machine can test. What a decided one opens to. Facts stand with their experiment.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::published::named;
 use threadgauge_results::{Claim, ExperimentResult, Finding, Results, Verdict, rule};
 
 use super::text::{clean, coded, finding_id, section_id};
-use crate::lead::Lead;
 use crate::{sayings, words};
 
 /// What became of a claim.
@@ -95,7 +94,6 @@ pub(super) fn section(results: &Results) -> Markup {
                     }
                 }
             }
-            (facts(results))
         }
     }
 }
@@ -135,22 +133,6 @@ fn held(claim: &Claim, verdict: Verdict, finding: &Finding) -> Markup {
     }
 }
 
-/// What was found beside the claims, or without any, folded.
-pub(super) fn facts(results: &Results) -> Markup {
-    let (_, facts) = words::tally(results.experiments.iter().flat_map(|e| &e.findings));
-    markup! {
-        @if facts > 0 {
-            details {
-                summary {
-                    (facts) " " (words::plural(facts, "fact", "facts"))
-                    @if Lead::of(results) == Lead::CostsAndClaims { " beside the claims" }
-                }
-                @for e in &results.experiments { (of(e, |f| f.verdict.is_none())) }
-            }
-        }
-    }
-}
-
 /// An experiment's findings that `wanted` picks, under its name.
 fn of(e: &ExperimentResult, wanted: impl Fn(&Finding) -> bool) -> Markup {
     let findings: Vec<&Finding> = words::in_order(&e.findings)
@@ -168,12 +150,9 @@ fn of(e: &ExperimentResult, wanted: impl Fn(&Finding) -> bool) -> Markup {
 fn finding(f: &Finding) -> Markup {
     let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
     markup! {
-        li id=[f.claim.as_deref().map(finding_id)] class=(f.verdict.map_or("fact", Verdict::key)) {
+        li id=[f.claim.as_deref().map(finding_id)] class=[f.verdict.map(Verdict::key)] {
             div.verdict {
-                @match f.verdict {
-                    Some(v) => { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }
-                    None => { span.sign aria-hidden="true" { "•" } " fact" }
-                }
+                @if let Some(v) = f.verdict { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }
             }
             div {
                 @if let Some(claim) = claim { p.claim { (clean(&claim.claim)) } }
@@ -186,8 +165,7 @@ fn finding(f: &Finding) -> Markup {
 /// All that is known of a finding but the claim's own words.
 pub(super) fn body(f: &Finding) -> Markup {
     let claim = f.claim.as_deref().and_then(threadgauge_results::claim);
-    // A fact has its figure in its words.
-    let ours = f.verdict.and_then(|_| words::measured(f));
+    let ours = words::measured(f);
     let theirs = words::published(f);
     markup! {
         div.body {

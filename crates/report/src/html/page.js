@@ -38,7 +38,7 @@
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
     for (let at = target; at; at = at.parentElement) if (at.tagName === 'DETAILS') at.open = true;
-    for (const child of target.children) if (child.tagName === 'DETAILS') child.open = true;
+    for (const child of target.children) if (child.matches('details:not(.everything)')) child.open = true;
     target.scrollIntoView();
   };
   addEventListener('hashchange', reveal);

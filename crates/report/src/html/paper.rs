@@ -18,11 +18,11 @@ pub(super) fn answers(results: &Results) -> Markup {
         @if !answered.is_empty() {
             section #answers.paper-only aria-labelledby="answers-h" {
                 h2 #answers-h { "What each experiment answers" }
-                table {
+                table.many[answered.len() > 16] {
                     caption.unseen { "Each experiment's question and its answer" }
                     thead { tr { th scope="col" { "experiment" } th scope="col" { "asked" } th scope="col" { "answered" } } }
                     tbody {
-                        @for e in answered {
+                        @for e in &answered {
                             tr { th scope="row" { (clean(&e.id)) } td { (clean(&e.question)) } td { (clean(&short_answer(e))) } }
                         }
                     }

@@ -24,7 +24,7 @@ pub(super) fn section(e: &ExperimentResult, columns: &Cases<'_>, samples: &[Samp
     markup! {
         details.raw data-raw=(data_id) {
             summary {
-                h3 id=(format!("{id}-samples")) {
+                h4 id=(format!("{id}-samples")) {
                     "Raw samples of " (units::count(cases.len())) " " (words::plural(cases.len(), "case", "cases"))
                 }
             }

@@ -176,6 +176,7 @@ fn kept_runs_are_workbooks_that_can_be_read_on_a_screen() {
                 assert!(shown <= sheet.widths[&at.1], "{of}: {at:?} {value} as {format}");
             }
             for ((row, column), text) in &sheet.texts {
+                assert!(!text.contains("ource 00"), "{of}: a source by its number: {text}");
                 let last = sheet.merged.get(row).filter(|_| *column == 0).unwrap_or(column);
                 let width = |c| sheet.widths.get(&c).copied().unwrap_or(64.0);
                 let wide: f64 = (*column..=*last).map(width).sum();

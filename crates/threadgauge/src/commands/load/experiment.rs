@@ -137,6 +137,11 @@ fn read(view: &View<'_>) -> Answer {
         .filter(|by_rate| by_connections.as_ref().map(times) != Some(times(by_rate)));
     Answer {
         answer: answer(view, &cases),
+        number: cases.first().and_then(|&first| {
+            let [_, p99] = self::times(first);
+            let of = format!("99 of 100 are answered within: {}", name(first));
+            view.number(of, &p99.of(first.clone()), p99.unit)
+        }),
         figures: [by_rate, by_connections, by_class(view, &cases)]
             .into_iter()
             .flatten()
