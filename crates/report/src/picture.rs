@@ -20,7 +20,7 @@ const HEIGHT: f64 = 675.0;
 const EDGE: f64 = 44.0;
 /// Where what is said begins, and where it ends beside a figure.
 const SAID: f64 = 222.0;
-const BESIDE: f64 = 846.0;
+const BESIDE: f64 = 770.0;
 /// Where the rows end.
 const FOOT: f64 = HEIGHT - 40.0;
 
@@ -144,8 +144,18 @@ fn in_words(cards: &Cards<'_>) -> String {
 
 /// The verdict, the saying and who said it, and the figure that decides it.
 fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
-    let size = if height > 140.0 { 22.0 } else { 18.0 };
-    let step = 1.28 * size;
+    let sizes = if height > 140.0 {
+        [22.0, 18.0]
+    } else {
+        [18.0, 16.0]
+    };
+    let saying = |size| lines(&of.claim.claim, BESIDE - SAID, size, usize::MAX);
+    let size = if saying(sizes[0]).len() <= 3 {
+        sizes[0]
+    } else {
+        sizes[1]
+    };
+    let (saying, step) = (saying(size), 1.28 * size);
     let class = match of.verdict {
         Verdict::Holds => "good",
         Verdict::DoesNotHold => "bad",
@@ -159,7 +169,6 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
         &format!("b {class}"),
         words::word(of.verdict),
     );
-    let saying = lines(&of.claim.claim, BESIDE - SAID, size, 3);
     let mut y = top + (height - saying.len() as f64 * step - 18.0) / 2.0 - 5.0;
     for line in saying {
         y += step;
@@ -176,11 +185,11 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
     else {
         return;
     };
-    let below: Vec<String> = (lines(&format!("{of}{noise}"), WIDTH - EDGE - BESIDE - 16.0, 13.0, 2)
+    let below: Vec<String> = (lines(&format!("{of}{noise}"), WIDTH - EDGE - BESIDE - 16.0, 12.0, 3)
         .into_iter())
     .chain([format!("needs {rule}")])
     .collect();
-    let mut y = top + (height - 34.0 - below.len() as f64 * 17.0) / 2.0 + 27.0;
+    let mut y = top + (height - 34.0 - below.len() as f64 * 15.0) / 2.0 + 27.0;
     let right = WIDTH - EDGE;
     let beside = if interval.is_empty() {
         String::new()
@@ -197,9 +206,9 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
     ));
     y += 3.0;
     for line in below {
-        y += 17.0;
+        y += 15.0;
         svg.raw(&format!(
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"13\" class=\"soft\">{}</text>",
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"12\" class=\"soft\">{}</text>",
             n(right),
             n(y),
             escape(&line)

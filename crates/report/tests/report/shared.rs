@@ -39,7 +39,7 @@ fn it_says_each_card_of_the_page_with_who_said_it_the_figure_and_the_verdict() {
         let written = words(&written.join(" "));
         let (sayings, answers) = cards(page);
         for card in sayings {
-            for class in ["saying", "by"] {
+            for class in ["saying", "by", "of"] {
                 let says = words(&unescaped(&text(part(card, class))));
                 assert!(written.contains(&says), "{name}: {class}: {says}: {written}");
             }
