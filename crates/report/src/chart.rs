@@ -180,7 +180,9 @@ fn arranged(figure: &Figure) -> Cow<'_, Figure> {
     let mut figure = in_rows(figure);
     let is_positive = |point: &Point| extent(point).all(|end| end > 0.0);
     let mut points = figure.series.iter().flat_map(|series| &series.points);
-    if figure.y.scale == Scale::Linear && points.all(is_positive) && fullest_tenth(&figure) >= CROWDED {
+    // A share is read between nothing and all.
+    let is_free = figure.y.scale == Scale::Linear && Bounds::of(&figure.y.label).whole().is_none();
+    if is_free && points.all(is_positive) && fullest_tenth(&figure) >= CROWDED {
         figure.to_mut().y.scale = Scale::Log;
     }
     figure

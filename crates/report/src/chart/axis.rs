@@ -213,17 +213,22 @@ pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * 8.0
 }
 
-/// A name that fits beside the chart, in so many lines; what does not fit the last is cut.
+/// A name that fits beside the chart, in so many lines; a word that is too long for one is broken after its hyphens,
+/// and what does not fit the last is cut.
 pub(super) fn in_lines(name: &str, longest: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in name.split_whitespace() {
-        let at = lines.len() - 1;
-        let fits = lines[at].is_empty() || lines[at].chars().count() + 1 + word.chars().count() <= longest;
-        if fits || lines.len() == most {
-            let space = if lines[at].is_empty() { "" } else { " " };
-            lines[at] = format!("{}{space}{word}", lines[at]);
-        } else {
-            lines.push(word.to_owned());
+        let is_long = word.chars().count() > longest;
+        let parts = word.split_inclusive(if is_long { '-' } else { ' ' });
+        for (i, part) in parts.enumerate() {
+            let at = lines.len() - 1;
+            let space = if i > 0 || lines[at].is_empty() { "" } else { " " };
+            let together = lines[at].chars().count() + space.len() + part.chars().count();
+            if lines[at].is_empty() || together <= longest || lines.len() == most {
+                lines[at] = format!("{}{space}{part}", lines[at]);
+            } else {
+                lines.push(part.to_owned());
+            }
         }
     }
     for line in &mut lines {
@@ -263,6 +268,9 @@ mod tests {
         assert_eq!(in_lines("fork", 19, 1), ["fork"]);
         assert_eq!(in_lines("abcd efgh", 9, 3), ["abcd efgh"]);
         assert_eq!(in_lines("abcd efgh", 8, 3), ["abcd", "efgh"]);
+        let design = "half-sync-half-async";
+        assert_eq!(in_lines(design, 19, 3), ["half-sync-half-", "async"]);
+        assert_eq!(in_lines(design, 20, 3), [design]);
     }
 
     #[test]

@@ -345,6 +345,9 @@ impl<'a> Picture<'a> {
             if a[0] < -PIXEL || a[1] < -PIXEL || a[2] > width + PIXEL || a[3] > height + PIXEL {
                 self.fault("label", format!("{text:?} leaves the picture"));
             }
+            if text.ends_with('…') {
+                self.fault("label", format!("{text:?} is cut"));
+            }
             for (other, b) in &texts[i + 1..] {
                 if a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3] {
                     self.fault("label", format!("{text:?} lies on {other:?}"));
@@ -394,6 +397,7 @@ impl<'a> Picture<'a> {
                     .filter_map(Node::text)
                     .collect::<Vec<_>>()
                     .join(" ")
+                    .replace("- ", "-")
             };
             let [name] = names
                 .iter()
