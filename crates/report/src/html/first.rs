@@ -29,8 +29,8 @@ pub(super) fn trusted(results: &Results) -> Markup {
     let answer = Trust::of(results).answer;
     markup! {
         p.trust.doubtful[answer == Trusted::InPart].refused[answer == Trusted::No] {
-            b { "Can this run be trusted? " (answer.word()) ": " } (clean(&Trust::briefly(results))) "; "
-            a href="#run" { "why" }
+            b { "Can this run be trusted? " (answer.word()) ": " } (clean(&Trust::briefly(results)))
+            span.screen-only { "; " a href="#run" { "why" } }
         }
     }
 }

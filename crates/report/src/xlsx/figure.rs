@@ -118,6 +118,14 @@ fn colour(class: &str) -> Color {
     rgb.map_or(Color::Black, Color::RGB)
 }
 
+/// Half of a colour, half white.
+fn pale(colour: Color) -> Color {
+    match colour {
+        Color::RGB(rgb) => Color::RGB((rgb >> 1 & 0x7f_7f7f) + 0x7f_7f7f),
+        other => other,
+    }
+}
+
 /// Text that is not taken for a formula.
 fn label(text: &str) -> String {
     said(text.trim_start_matches(['=', ' ']))
@@ -145,12 +153,14 @@ fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32
     if figure.x.scale == Scale::Category {
         line.set_hidden(true);
     }
+    // Published ones are pale and not hollow: LibreOffice draws no border of a mark.
     let mut fill = ChartFormat::new();
     fill.set_border(ChartLine::new().set_color(colour));
-    match series.origin {
-        Origin::Measured => fill.set_solid_fill(ChartSolidFill::new().set_color(colour)),
-        _ => fill.set_solid_fill(ChartSolidFill::new().set_color(Color::White)),
+    let ground = match series.origin {
+        Origin::Measured => colour,
+        _ => pale(colour),
     };
+    fill.set_solid_fill(ChartSolidFill::new().set_color(ground));
     let mut marker = ChartMarker::new();
     match series.origin {
         Origin::Ideal => marker.set_none(),
@@ -221,6 +231,7 @@ mod tests {
         };
         let colours = [0, 1].map(|i| colour(&class(&figure, i)));
         assert_eq!(colours, [Color::RGB(0xc2470d), Color::RGB(0x0b5fa5)]);
+        assert_eq!(pale(colours[0]), Color::RGB(0xe0a285));
         let marks = [0, 1].map(|i| MARKERS[mark(&figure, i)]);
         assert!(matches!(
             marks,
