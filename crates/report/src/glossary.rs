@@ -304,9 +304,11 @@ pub(crate) fn linked(page: &str) -> (String, Vec<&'static Word>) {
     (out, listed(is_used))
 }
 
-/// Whether nothing is linked in an element: also none that assistive technology does not see, where no link may be.
+/// Whether nothing is linked in an element: also none that assistive technology does not see, where no link may be, and
+/// none that eyes do not, where who goes by keyboard would lose the focus.
 fn is_left_alone(name: &str, tag: &str) -> bool {
-    LEFT_ALONE.contains(&name) || tag.contains(" aria-hidden=\"true\"")
+    let is_hidden = [" aria-hidden=\"true\"", " class=\"unseen\""];
+    LEFT_ALONE.contains(&name) || is_hidden.iter().any(|mark| tag.contains(mark))
 }
 
 fn text_with_links(
