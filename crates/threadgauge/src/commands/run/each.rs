@@ -116,9 +116,9 @@ mod tests {
         let absent = dir.path().join("absent");
         assert!(says("gzip {}", &absent).contains("cannot be read as text: No such file"));
         for (text, says_so) in [
-            ("one\n", "has 1 lines"),
-            ("", "has 0 lines"),
-            (&"x\n".repeat(1_001), "1001"),
+            ("one\n", "has 1 item,"),
+            ("", "has 0 items,"),
+            (&"x\n".repeat(1_001), &counted(1_001, "item")),
         ] {
             fs::write(&list, text).unwrap();
             let says = says("gzip {}", &list);

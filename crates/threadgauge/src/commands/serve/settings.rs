@@ -12,7 +12,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use threadgauge_reactor::{BuiltIn, Design, Overflow, Placement, Protocol, Sends, Server, WhenFull};
-use threadgauge_results::units::counted;
+use threadgauge_results::units::{count, counted};
 
 use crate::commands::serve::changes::Changes;
 use crate::commands::serve::choice;
@@ -192,9 +192,10 @@ impl Settings {
         let payload = self.groups.most_payload();
         if protocol == BuiltIn::Groups && overflow == Overflow::Drop && payload > limit.get() {
             bail!(
-                "a message may have {} and only {limit} may wait for a client, which would be dropped for \
-                 it: lower --max-payload, or raise --output-limit",
-                counted(payload, "byte")
+                "a message may have {} and only {} may wait for a client, which would be dropped for it: lower \
+                 --max-payload, or raise --output-limit",
+                counted(payload, "byte"),
+                count(limit.get())
             );
         }
         if let (Some(Drain(drain)), Some(Seconds(lame_duck))) = (self.drain, self.groups.lame_duck)
@@ -591,7 +592,13 @@ mod tests {
         };
         let refused = pair("output-limit = 65536").unwrap_err();
         assert!(
-            refused.contains("1048576") && refused.contains("65536") && refused.contains("--max-payload"),
+            [
+                counted(1 << 20, "byte"),
+                count(65_536),
+                "--max-payload".to_owned()
+            ]
+            .iter()
+            .all(|word| refused.contains(word)),
             "{refused}"
         );
         assert!(pair("[groups]\nmax-payload = 100000000").is_err());
