@@ -172,6 +172,10 @@ pub(crate) const WORDS: &[Word] = &[
         &["round", "rounds"],
         "one measurement of every case, in an order shuffled anew",
     ),
+    word(
+        &["round trip", "round trips"],
+        "to the other end and back: a question and its answer",
+    ),
     word(&["saturated"], "asked for as much as it can answer"),
     word(&["SMT"], "one core shows itself as two CPUs, which share it"),
     word(
