@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 use threadgauge_report::{
-    Style, comparison_text, html, markdown, picture, picture_png, samples_csv, terminal, terminal_screen,
-    terminal_summary, write_all, xlsx_buffer,
+    FILES, Style, comparison_text, html, markdown, picture, picture_png, samples_csv, terminal,
+    terminal_screen, terminal_summary, write_all, xlsx_buffer,
 };
 use threadgauge_results::outside::{harmless, steers};
 use threadgauge_results::{Compared, Params, Results, Status};
@@ -179,15 +179,7 @@ fn a_link_in_the_place_of_a_file_is_replaced() {
     let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let own = elsewhere.path().join("own");
     fs::write(&own, "mine").unwrap();
-    for name in [
-        "results.json",
-        "report.html",
-        "results.xlsx",
-        "samples.csv",
-        "report.md",
-        "report.svg",
-        "report.png",
-    ] {
+    for name in FILES {
         symlink(&own, dir.path().join(name)).unwrap();
         // As they were named before.
         symlink(
@@ -198,7 +190,7 @@ fn a_link_in_the_place_of_a_file_is_replaced() {
     }
     let results = results();
     let written = write_all(&results, &samples(&results), dir.path()).unwrap();
-    assert_eq!(written.paths.len(), 7);
+    assert_eq!(written.paths.len(), FILES.len());
     assert!(
         written
             .paths

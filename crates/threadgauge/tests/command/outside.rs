@@ -1,21 +1,20 @@
 //! What comes from outside: folders that others made, and places in which little is allowed.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::fs::Mode;
 use threadgauge_results::outside::steers;
 use threadgauge_results::{
     Metric, Params, RunRecord, STORE_FILE, Sample, Status, Store, StoredCase, StoredExperiment, StoredSample,
 };
 
 use super::serve::served;
-use super::{Slow, command, json, refused, text, threadgauge, tiny};
+use super::terminal::on_a_terminal;
+use super::{Slow, json, refused, text, threadgauge, tiny};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_threadgauge");
 
@@ -339,41 +338,22 @@ fn where_there_may_be_no_thread_a_load_says_so() {
     }
 }
 
-/// What a terminal of that name gets.
-fn on_a_terminal(named: &str, dir: &Path, arguments: &[&str]) -> String {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    // Not the terminal of this process, which its end would end, too.
-    let flags = OFlags::RDWR | OFlags::NOCTTY;
-    let theirs = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
-    let mut command = command(dir, arguments);
-    command.env("TERM", named).env_remove("NO_COLOR");
-    command
-        .stdout(Stdio::from(theirs.try_clone().unwrap()))
-        .stderr(Stdio::from(theirs));
-    let mut child = command.spawn().unwrap();
-    drop(command);
-    let mut said = Vec::new();
-    // When the last of the other end is closed, there is an error.
-    let _ = File::from(ours).read_to_end(&mut said);
-    child.wait().unwrap();
-    text(&said)
-}
-
 #[test]
 fn a_dumb_terminal_gets_no_colours_and_no_line_that_changes() {
     let dir = tempfile::tempdir().unwrap();
     let out = |name: &'static str| tiny("1", &["--out", name]);
-    let said = on_a_terminal("xterm", dir.path(), &out("a"));
+    let said = on_a_terminal("xterm", 80, dir.path(), &out("a")).1;
     assert!(said.contains('\u{1b}') && said.contains("round 1/1"), "{said:?}");
-    let said = on_a_terminal("dumb", dir.path(), &out("b"));
+    let said = on_a_terminal("dumb", 80, dir.path(), &out("b")).1;
     assert!(
         said.contains("Results go to b") && !said.contains('\u{1b}'),
         "{said:?}"
     );
-    assert!(!on_a_terminal("dumb", dir.path(), &["claims"]).contains('\u{1b}'));
+    assert!(
+        !on_a_terminal("dumb", 80, dir.path(), &["claims"])
+            .1
+            .contains('\u{1b}')
+    );
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -23,8 +24,8 @@ const RUN: [&str; 8] = [
     "results",
 ];
 
-/// What the command writes to a terminal of so many columns, as it is.
-fn on_a_terminal(dir: &std::path::Path, columns: u16) -> String {
+/// What the command writes to a terminal of this name and so many columns, as it is, and how it ends.
+pub fn on_a_terminal(named: &str, columns: u16, dir: &Path, arguments: &[&str]) -> (ExitStatus, String) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -36,11 +37,12 @@ fn on_a_terminal(dir: &std::path::Path, columns: u16) -> String {
     };
     tcsetwinsize(&ours, size).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
+    // Not the terminal of this process, which its end would end, too; and no other child keeps it open.
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
-    let mut command = command(dir, &RUN);
+    let mut command = command(dir, arguments);
     command
-        .env("TERM", "xterm")
+        .env("TERM", named)
         .env_remove("NO_COLOR")
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
@@ -50,9 +52,7 @@ fn on_a_terminal(dir: &std::path::Path, columns: u16) -> String {
     let mut drawn = Vec::new();
     // Linux says the end of a terminal by an error.
     let _ = File::from(ours).read_to_end(&mut drawn);
-    let drawn = text(&drawn);
-    assert!(child.wait().unwrap().success(), "{drawn}");
-    drawn
+    (child.wait().unwrap(), text(&drawn))
 }
 
 /// A line without what steers a terminal.
@@ -71,7 +71,8 @@ fn shown(line: &str) -> String {
 fn live_lines_fit_a_terminal_and_break_no_word() {
     for columns in [80, 72] {
         let dir = tempfile::tempdir().unwrap();
-        let drawn = on_a_terminal(dir.path(), columns);
+        let (status, drawn) = on_a_terminal("xterm", columns, dir.path(), &RUN);
+        assert!(status.success(), "{drawn}");
         let results = results(&dir.path().join("results"));
         // The parameters of the cases, whole.
         let cases = results["experiments"][0]["cases"].as_array().unwrap();
