@@ -31,6 +31,7 @@ mod rounds;
 mod size;
 mod spdx;
 mod test;
+mod within;
 mod worker;
 
 /// The project's own chores.
@@ -87,6 +88,9 @@ enum Chore {
     Size(size::Options),
     /// Pairs of runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
+    /// A test binary, ended where it takes much longer than it did before
+    #[command(hide = true)]
+    Within(within::Options),
 }
 
 fn main() -> ExitCode {
@@ -108,7 +112,9 @@ fn run() -> Result<()> {
         Cli::command().print_help()?;
         return Ok(());
     };
-    std::env::set_current_dir(shell::root()?)?;
+    if !matches!(chore, Chore::Within(_)) {
+        std::env::set_current_dir(shell::root()?)?;
+    }
     match chore {
         Chore::Test => test::run(),
         Chore::Deps { deep } => deps::install(if deep { deps::Need::Deep } else { deps::Need::Tests }),
@@ -124,6 +130,7 @@ fn run() -> Result<()> {
         Chore::Golden => golden::write(),
         Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+        Chore::Within(options) => within::run(&options),
     }
 }
 

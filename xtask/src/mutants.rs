@@ -5,12 +5,14 @@
 //! which one in twenty may go unseen. Each crate says in its manifest, under `package.metadata.mutants`, which files
 //! decide, which tests judge where some take minutes, and which packages' tests do beside its own. As many changes are
 //! tried at once as there are CPUs, so that a crate takes an hour on two. A change that changes nothing is named in
-//! `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed.
+//! `.cargo/mutants.toml`, with its reason. One that makes a test hang is noticed: each test binary is ended where it
+//! takes much longer than without the change.
 
-use std::fs;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::Command;
 use std::thread::available_parallelism;
+use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -134,12 +136,18 @@ fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)>
         "{OUTPUT}/{}-{which}",
         package["name"].as_str().unwrap_or_default()
     );
-    fs::create_dir_all(&output)?;
+    let times = format!("{output}/times");
+    // A binary is given three times what it took on the code as it is, which this run measures anew.
+    if fs::exists(&times)? {
+        fs::remove_dir_all(&times)?;
+    }
+    fs::create_dir_all(&times)?;
     let jobs = available_parallelism()?.min(MOST_AT_ONCE);
     let mut command = mutants(package);
     command
         .args(["--output", &output])
         .arg(format!("--jobs={jobs}"))
+        .arg(format!("--cargo-arg=--config={}", runner(Path::new(&times))?))
         .args(options)
         .args(judges(package));
     // A change is to be compiled in a second or two; nobody debugs it.
@@ -158,6 +166,14 @@ fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)>
         "{output}/mutants.out/outcomes.json"
     ))?)?;
     unseen(&said).context("cargo-mutants counts otherwise than it did")
+}
+
+/// What tells cargo to start test binaries by [`crate::within`].
+fn runner(times: &Path) -> Result<String> {
+    let (this, times) = (env::current_exe()?, times.canonicalize()?);
+    let words = [&this, Path::new("within"), &times];
+    let words = serde_json::to_string(&words)?;
+    Ok(format!("target.'cfg(all())'.runner={words}"))
 }
 
 fn unseen(outcomes: &Value) -> Option<(u64, u64)> {
