@@ -336,6 +336,23 @@ fn a_verbose_client_hears_of_everything() {
         ),
         "+OK\r\n-ERR 'Invalid Publish Subject'\r\n+OK\r\nMSG a.* 1 0\r\n\r\n+OK\r\nPONG\r\n+OK\r\n"
     );
+    // Also of messages of which others would be sent together, and so it is of one who wants errors alone.
+    assert_eq!(
+        ask(
+            &mut server,
+            client,
+            "SUB a.> 2\r\nPUB a.b 1\r\nx\r\nPUB a.b 1\r\ny\r\n"
+        ),
+        "+OK\r\n+OK\r\nMSG a.b 2 1\r\nx\r\n+OK\r\nMSG a.b 2 1\r\ny\r\n"
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            client,
+            "CONNECT {\"verbose\":false,\"pedantic\":true}\r\nPUB a.* 0\r\n\r\n"
+        ),
+        "-ERR 'Invalid Publish Subject'\r\nMSG a.* 2 0\r\n\r\n"
+    );
 }
 
 #[test]
