@@ -9,8 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread::available_parallelism;
 
 use serde_json::Value;
 use threadgauge_experiments::CATALOGUE;
@@ -20,6 +23,8 @@ use threadgauge_machine::CpuList;
 use threadgauge_report::{Style, terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{Act, Need, Results, STORE_FILE, Store};
 
+/// Set where one store that differs is enough, as in `check-deep`.
+const FAIL_FAST: &str = "FAIL_FAST";
 /// Set by `cargo xtask golden`.
 const UPDATE: &str = "UPDATE_GOLDEN";
 /// Figures that differ by less, of their size, are the same: libraries of other systems may round otherwise.
@@ -29,18 +34,32 @@ const LISTED: usize = 60;
 
 #[test]
 fn stored_runs_say_what_is_committed_beside_them() {
-    let stores = stores();
+    let mut stores = stores();
     assert!(stores.len() >= 5, "{stores:?}");
-    let moved = std::thread::scope(|scope| {
-        let checks: Vec<_> = stores
-            .iter()
-            .map(|dir| scope.spawn(|| check_store(dir)))
-            .collect();
-        let moved = checks
-            .into_iter()
-            .flat_map(|check| check.join().expect("a store is checked"));
-        moved.collect::<Vec<_>>()
+    // The largest are begun first; or last, where one that differs is enough.
+    stores.sort_by_key(|dir| fs::metadata(dir.join(STORE_FILE)).map_or(0, |file| file.len()));
+    if std::env::var_os(FAIL_FAST).is_some() {
+        stores.reverse();
+    }
+    let (waiting, moved) = (Mutex::new(stores), Mutex::new(BTreeMap::new()));
+    let check = || {
+        loop {
+            // Not in the loop's head, where the lock would be held while a store is checked.
+            let next = waiting.lock().unwrap().pop();
+            let Some(dir) = next else { break };
+            let found = check_store(&dir);
+            if std::env::var_os(FAIL_FAST).is_some() && !found.is_empty() {
+                waiting.lock().unwrap().clear();
+            }
+            moved.lock().unwrap().insert(dir, found);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(check);
+        }
     });
+    let moved: Vec<String> = moved.into_inner().unwrap().into_values().flatten().collect();
     hold(&moved);
 }
 
@@ -198,18 +217,20 @@ fn check_store(dir: &Path) -> Vec<String> {
         width: 100,
         colour: false,
     };
-    let mut shown: String = results.experiments.iter().map(|e| terminal(e, &style)).collect();
-    shown.push_str(&terminal_summary(&results, &style));
-    let texts = [
-        ("report.md", read(&fresh.path().join("report.md"))),
-        ("terminal.txt", shown),
-        ("screen.txt", terminal_screen(&results, &style)),
-        ("claims.txt", said(&["claims", text(dir)])),
+    let shown = || {
+        let each = results.experiments.iter().map(|e| terminal(e, &style));
+        each.chain([terminal_summary(&results, &style)]).collect()
+    };
+    let texts: [(&str, &dyn Fn() -> String); 4] = [
+        ("report.md", &|| read(&fresh.path().join("report.md"))),
+        ("terminal.txt", &shown),
+        ("screen.txt", &|| terminal_screen(&results, &style)),
+        ("claims.txt", &|| said(&["claims", text(dir)])),
     ];
     for (name, now) in texts {
         // A published run has its report, one that is here for this test what a terminal shows.
         if dir.join(name).is_file() {
-            moved.extend(check_lines(&dir.join(name), &now));
+            moved.extend(check_lines(&dir.join(name), &now()));
         }
     }
     moved
