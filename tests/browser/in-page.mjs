@@ -259,6 +259,15 @@ export function overlaps() {
   return faults;
 }
 
+/** How far, in pixels, the marks of a scale lie beside its line at most. */
+export function besideTheirLine() {
+  const marks = [...document.querySelectorAll(".lane > .mark, .lane > .ring, .lane > .range")];
+  const seen = marks.filter((e) => e.checkVisibility());
+  const middle = ({ top, bottom }) => (top + bottom) / 2;
+  const line = (lane) => lane.getBoundingClientRect().top + parseFloat(getComputedStyle(lane, "::before").top) + 0.5;
+  return { marks: seen.length, most: Math.max(...seen.map((e) => Math.abs(middle(e.getBoundingClientRect()) - line(e.parentElement)))) };
+}
+
 /** The section of threads and processes: its rows, its chart, and the aspects with what answers them. */
 export function units() {
   const words = (e) => e.textContent.replace(/\s+/g, " ").trim();

@@ -70,6 +70,8 @@ describe("the first screen of a quick run", () => {
           assert.deepEqual(await page.evaluate(inPage.overflow), []);
           assert.deepEqual(await page.evaluate(inPage.cutText), []);
           assert.deepEqual(await page.evaluate(inPage.overlaps), [], "no two words of a scale lie on each other");
+          const { marks, most } = await page.evaluate(inPage.besideTheirLine);
+          assert.ok(marks > 0 && most <= 1, `${marks} marks lie on their lines: ${most} pixels`);
           assert.deepEqual(await page.evaluate(inPage.faintText), []);
         });
       });

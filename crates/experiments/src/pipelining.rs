@@ -324,18 +324,21 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
 }
 
 fn charts(view: &View<'_>) -> Vec<Figure> {
-    let by_depth = |work: Work, id: String, of: fn(Case) -> Statistic| {
-        let chart = Chart::new(view, id, format!("Requests in flight: {}", work.name))
-            .x(Scale::Log, "requests in flight");
+    let by_depth = |what: &str, work: Work, id: String, of: fn(Case) -> Statistic| {
+        let title = format!("{what} by requests in flight: {}", work.name);
+        let chart = Chart::new(view, id, title).x(Scale::Log, "requests in flight");
         DESIGNS.into_iter().fold(chart, |chart, design| {
             let case = Case::of(work, design, cpus(view));
             chart.line(design.name(), DEPTHS.map(|depth| (depth, of(case.depth(depth)))))
         })
     };
     let rates = WORKS.into_iter().enumerate().map(|(i, work)| {
-        by_depth(work, format!("rate-{i}"), |case| RATE.of(case)).y(Scale::Log, "answers a second")
+        by_depth("Answers a second", work, format!("rate-{i}"), |case| {
+            RATE.of(case)
+        })
+        .y(Scale::Log, "answers a second")
     });
-    let latency = by_depth(WORKS[2], "latency".to_owned(), |case| {
+    let latency = by_depth("Latency", WORKS[2], "latency".to_owned(), |case| {
         LATENCY.of(case).times(1e-6)
     })
     .y(Scale::Log, "median latency, ms")

@@ -146,6 +146,8 @@ pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String
     let number = scale.number_beside(value, ci95);
     let name = match (unit, scale.name) {
         ("ratio", _) => "×",
+        // Numbers without a unit, which what they are of names already.
+        ("Kendall tau" | "log-log slope", _) => "",
         (_, name) => name,
     };
     let interval = ci95.map_or_else(String::new, |ends| scale.interval(value, ends));
@@ -159,7 +161,12 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
     if is_said_in_percent(claim) {
         let more = |v: f64| v - 1.0;
         let scale = Scale::of("share", 1.0);
-        let ci95 = finding.ci95.map(|ends| ends.map(more));
+        // −6 % more is 6 % less.
+        let is_less = more(value) < 0.0;
+        let part = |v: f64| if is_less { 1.0 - v } else { v - 1.0 };
+        let ci95 = finding
+            .ci95
+            .map(|[low, high]| if is_less { [high, low] } else { [low, high] }.map(part));
         let range = claim.range();
         let bound = |v: f64| Scale::bounds("share", &[(more(v) * 1e6).round() / 1e6]);
         let rule = match (range.min.is_finite(), range.max.is_finite()) {
@@ -168,9 +175,17 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
             _ => format!("at most {} more", bound(range.max)),
         };
         return Some(Told {
-            figure: format!("{} % more", scale.number_beside(more(value), ci95)),
-            interval: ci95.map_or_else(String::new, |ends| scale.interval(more(value), ends)),
-            of: format!("{divided}, less 1"),
+            figure: format!(
+                "{} % {}",
+                scale.number_beside(part(value), ci95),
+                if is_less { "less" } else { "more" }
+            ),
+            interval: ci95.map_or_else(String::new, |ends| scale.interval(part(value), ends)),
+            of: if is_less {
+                format!("1 less {divided}")
+            } else {
+                format!("{divided}, less 1")
+            },
             rule,
         });
     }
@@ -192,5 +207,43 @@ impl Told {
     /// In a line: the figure and its interval.
     pub fn line(&self) -> String {
         format!("{} {}", self.figure, self.interval).trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::claims;
+
+    use super::*;
+
+    fn said_of(is_meant: impl Fn(&Claim) -> bool, measured: f64, ci95: [f64; 2]) -> [String; 3] {
+        let claim = claims().iter().find(|claim| is_meant(claim)).unwrap();
+        let finding = Finding::fact(String::new(), Some(measured), Some(ci95), &claim.unit);
+        let told = told(claim, &finding).unwrap();
+        [
+            told.figure,
+            told.interval,
+            told.of.replace(&claim.statistic.replace(" / ", " ÷ "), "…"),
+        ]
+    }
+
+    #[test]
+    fn less_is_said_of_a_saying_in_percent_that_went_the_other_way() {
+        let said = |measured, ci95| said_of(is_said_in_percent, measured, ci95);
+        assert_eq!(
+            said(1.25, [1.2, 1.31]),
+            ["25.0 % more", "[20.0, 31.0]", "…, less 1"]
+        );
+        assert_eq!(
+            said(0.94, [0.9, 1.02]),
+            ["6.00 % less", "[−2.00, 10.00]", "1 less …"]
+        );
+        assert_eq!(said(1.0, [0.9, 1.1])[0], "0 % more");
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_named_once() {
+        let tau = |claim: &Claim| claim.unit == "Kendall tau";
+        assert_eq!(said_of(tau, 0.255, [0.09, 0.35])[0], "0.255");
     }
 }

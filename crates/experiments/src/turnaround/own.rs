@@ -89,23 +89,31 @@ fn advice(view: &View<'_>, pair: Pair) -> Option<String> {
         "{what_to_do}: {count} {} computations {} on {}, {}: elapsed time {}, mean turnaround {}.",
         pair.serial.kind.name(),
         lengths(pair.serial),
-        match cpus {
-            1 => "one CPU".to_owned(),
-            cpus => format!("{cpus} CPUs"),
-        },
+        on(cpus),
         runs(pair.concurrent),
         shown[0],
         shown[1],
     ))
 }
 
-fn lengths(case: Case) -> String {
-    let Case { count, base_ms, .. } = case;
-    let order = match case.order {
+fn on(cpus: u64) -> String {
+    match cpus {
+        1 => "one CPU".to_owned(),
+        cpus => format!("{cpus} CPUs"),
+    }
+}
+
+const fn order(case: Case) -> &'static str {
+    match case.order {
         Order::Descending => ", longest first,",
         Order::Ascending => ", shortest first,",
         Order::Shuffled => " in an order by chance",
-    };
+    }
+}
+
+fn lengths(case: Case) -> String {
+    let Case { count, base_ms, .. } = case;
+    let order = order(case);
     match case.lengths {
         Lengths::Equal => format!("of {base_ms} ms each"),
         Lengths::Steps => format!("of {base_ms} to {} ms{order}", base_ms * count),
@@ -135,7 +143,7 @@ fn runs(case: Case) -> String {
         Extra::Chain => ", each after the one before it",
         Extra::Finisher => ", and each finished on the caller's thread",
     };
-    format!("{at_a_time} {by}{besides}")
+    format!("{at_a_time}, {by}{besides}")
 }
 
 /// All of them, with theory beside.
@@ -230,36 +238,38 @@ fn chart(
             .iter()
             .map(move |pair| (pair.serial.count, metric.of(case(pair)).times(scale)))
     };
-    let id = if metric == ELAPSED {
-        "elapsed"
+    let (name, id) = if metric == ELAPSED {
+        ("elapsed time", "elapsed")
     } else {
-        "turnaround"
+        ("turnaround", "turnaround")
     };
     let case = group[0].concurrent;
     let base = case.base_ms;
     let lengths = match case.lengths {
         Lengths::Equal => format!("of {base} ms each"),
-        Lengths::Steps => format!("of {base} ms and its multiples"),
-        Lengths::Random => format!("of lengths by chance up to {base} ms for each of them"),
+        Lengths::Steps => format!("of {base} ms and its multiples{}", order(case)),
+        Lengths::Random => format!("of lengths by chance up to {base} ms for each{}", order(case)),
         // Another number of computations is another list.
         Lengths::Listed(_) => return None,
     };
-    Chart::new(
-        view,
-        format!("own-{id}-{number}"),
-        format!("{} computations {lengths}, {}", case.kind.name(), runs(case)),
-    )
-    .note("Both ways, and what theory says of them at no cost.")
-    .x(Scale::Linear, "computations")
-    .y(Scale::Linear, label)
-    .line("one after the other", of(metric, |pair| pair.serial))
-    .line("at once", of(metric, |pair| pair.concurrent))
-    .theory(
-        "one after the other at no cost",
-        of(ideal(metric), |pair| pair.serial),
-    )
-    .theory("at once at no cost", of(ideal(metric), |pair| pair.concurrent))
-    .drawn()
+    let title = format!(
+        "{} computations {lengths} on {}, {}: {name}",
+        case.kind.name(),
+        on(case.cpus),
+        runs(case)
+    );
+    Chart::new(view, format!("own-{id}-{number}"), title)
+        .note("Both ways, and what theory says of them at no cost.")
+        .x(Scale::Linear, "computations")
+        .y(Scale::Linear, label)
+        .line("one after the other", of(metric, |pair| pair.serial))
+        .line("at once", of(metric, |pair| pair.concurrent))
+        .theory(
+            "one after the other at no cost",
+            of(ideal(metric), |pair| pair.serial),
+        )
+        .theory("at once at no cost", of(ideal(metric), |pair| pair.concurrent))
+        .drawn()
 }
 
 #[cfg(test)]
@@ -279,11 +289,11 @@ mod tests {
         };
         for (most, at_a_time) in [(2, "2 at a time"), (3, "all at once"), (4, "all at once")] {
             let said = says(Degree::AtMost(most), Carrier::Pool);
-            assert_eq!(said, format!("{at_a_time} by a pool"));
+            assert_eq!(said, format!("{at_a_time}, by a pool"));
         }
         assert_eq!(
             says(Degree::Adaptive, Carrier::Thread),
-            "as many at a time as the executor finds worth it a thread for each in its turn"
+            "as many at a time as the executor finds worth it, a thread for each in its turn"
         );
     }
 }

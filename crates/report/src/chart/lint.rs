@@ -76,9 +76,10 @@ fn of_run(file: &Path) -> Vec<(String, Faults)> {
     let all: Vec<(String, Figure)> = of_experiments
         .chain(of_run.map(|figure| ("run".to_owned(), figure)))
         .collect();
-    let alike = alike(all.iter().map(|(_, figure)| figure));
+    let mut of_all = alike(all.iter().map(|(_, figure)| figure));
+    of_all.extend(titles(all.iter().map(|(_, figure)| figure)));
     let each = (all.iter()).map(|(of, figure)| (format!("{run} {of} {}", figure.id), faults(figure)));
-    each.chain([(run.to_string(), alike)]).collect()
+    each.chain([(run.to_string(), of_all)]).collect()
 }
 
 /// All that is wrong with a figure.
@@ -236,6 +237,15 @@ fn alike<'a>(figures: impl Iterator<Item = &'a Figure>) -> Faults {
         }
     }
     faults
+}
+
+/// No two charts of a run have one title.
+fn titles<'a>(figures: impl Iterator<Item = &'a Figure>) -> Faults {
+    let mut seen = BTreeSet::new();
+    let again = figures.filter(|figure| !seen.insert(&figure.title));
+    again
+        .map(|figure| ("title", format!("another chart has that of {}", figure.id)))
+        .collect()
 }
 
 /// Series that are nowhere a pixel apart and of which that is not said.
