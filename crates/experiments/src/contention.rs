@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::Scalability;
 
@@ -302,7 +303,11 @@ fn read(view: &View<'_>) -> Answer {
         answer: answer(view),
         number: numbers_of_cpus(view).last().and_then(|cpus| {
             let of = "work of two threads that lock after each step ÷ of two that lock after a thousand";
-            view.number(format!("{of}: CPUs {cpus}"), &often_over_rarely(cpus), "share")
+            view.number(
+                format!("{of}, on {}", of_cpus(cpus)),
+                &often_over_rarely(cpus),
+                "share",
+            )
         }),
         claims: claims(view),
         facts: facts(view),

@@ -137,9 +137,15 @@ fn sentence(view: &View<'_>) -> String {
     let (Some(threads), Some(processes)) = (of(THREADS), of(PROCESSES)) else {
         return String::new();
     };
-    let ids = |(process, thread): (String, String)| format!("process ids: {process}, thread ids: {thread}");
+    let ids = |(process, thread): (String, String)| {
+        let of = |number: String, what: &str| match number.as_str() {
+            "1" => format!("one {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        format!("{} and {}", of(process, "process id"), of(thread, "thread id"))
+    };
     format!(
-        "Of {COUNT} threads, {}; of {COUNT} processes, {}.",
+        "{COUNT} threads have {}; {COUNT} processes have {}.",
         ids(threads),
         ids(processes)
     )
@@ -223,7 +229,7 @@ mod tests {
         );
         assert_eq!(
             sentence(&all),
-            "Of 8 threads, process ids: 1, thread ids: 8; of 8 processes, process ids: 8, thread ids: 8."
+            "8 threads have one process id and 8 thread ids; 8 processes have 8 process ids and 8 thread ids."
         );
         assert!(facts(&all)[0].says.contains("lists 0 tasks of the program"));
     }

@@ -263,6 +263,15 @@ pub fn count(n: usize) -> String {
     group(&n.to_string())
 }
 
+/// *One CPU*, *2 CPUs*.
+#[must_use]
+pub fn of_cpus(n: u64) -> String {
+    match n {
+        1 => "one CPU".to_owned(),
+        n => format!("{n} CPUs"),
+    }
+}
+
 /// So many of what a noun names: `1 case`, `2 cases`, `3 processes`, `4 tries`.
 ///
 /// ```

@@ -3,6 +3,7 @@
 //! What is read are the cells of the run, not those of a profile: values that the user has set are answered alike.
 
 use threadgauge_lab::prelude::*;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table};
 
 use super::case::{By, CLAIMED, CPU, Case, ELAPSED, Folder, ONE, RATE, READ, ReadFrom, TURNAROUND};
@@ -83,13 +84,6 @@ fn rivals(view: &View<'_>) -> Test {
         has_both,
         "it is about files and sockets, and this run has no sockets; `threadgauge run file-io server-designs` has both",
     )
-}
-
-fn of_cpus(cpus: u64) -> String {
-    match cpus {
-        1 => "one CPU".to_owned(),
-        cpus => format!("{cpus} CPUs"),
-    }
 }
 
 /// A kind in words; what a profile does not vary is named where it was set.

@@ -4,6 +4,7 @@
 use threadgauge_lab::point::Parameter as _;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::dated;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table, claim, units};
 
 use crate::servers::clients::halved;
@@ -47,19 +48,12 @@ pub(super) fn read(view: &View<'_>) -> Answer {
 /// Who runs where.
 fn placed(case: Case) -> String {
     let (server_cpus, all) = (case.server_cpus, case.cpus);
-    let cpus = |n: u64| {
-        if n == 1 {
-            "one CPU".to_owned()
-        } else {
-            format!("{n} CPUs")
-        }
-    };
     match all.saturating_sub(server_cpus) {
-        0 => format!("the server and its clients together on {}", cpus(all)),
+        0 => format!("the server and its clients together on {}", of_cpus(all)),
         others => format!(
             "the server on {} and its clients on {}",
-            cpus(server_cpus),
-            cpus(others).replace("one CPU", "another")
+            of_cpus(server_cpus),
+            of_cpus(others).replace("one CPU", "another")
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! What a run says: what a process of its own for message I/O costs, what it saves in a crash, and what to do.
 
 use threadgauge_lab::prelude::*;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table};
 
 use super::case::{Arrangement, CPU, Case, LOST, Load, P50, P99, RATE, SILENCE, SURVIVED, TIME};
@@ -37,10 +38,7 @@ impl Setting {
     }
 
     fn words(self) -> String {
-        let cpus = match self.0.server_cpus {
-            1 => "one CPU".to_owned(),
-            many => format!("{many} CPUs"),
-        };
+        let cpus = of_cpus(self.0.server_cpus);
         format!(
             "{} connections, {} bytes, {cpus}",
             self.0.connections, self.0.message_bytes

@@ -1,6 +1,7 @@
 //! What the user has set: sets of computations that no profile has, one after the other and at once.
 
 use threadgauge_lab::prelude::*;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table};
 
 use super::case::{Carrier, Case, Degree, Extra, Lengths, Mode, Order};
@@ -29,12 +30,33 @@ pub(super) fn pairs(view: &View<'_>) -> Vec<Pair> {
         .collect()
 }
 
-/// What the largest set of each kind says, and what to do.
+/// What the largest set of each kind says, and what to do. Where several say one thing, the first is told and the
+/// others are named.
 pub(super) fn answer(view: &View<'_>) -> Option<String> {
-    let says: Vec<String> = largest(view)
-        .into_iter()
-        .filter_map(|pair| advice(view, pair))
-        .collect();
+    let mut says: Vec<(&str, String, Vec<String>)> = Vec::new();
+    for pair in largest(view) {
+        let Some((what_to_do, why)) = advice(view, pair) else {
+            continue;
+        };
+        match says.iter_mut().find(|(said, ..)| *said == what_to_do) {
+            Some((.., others)) => others.push(format!("{} {}", pair.serial.count, pair.serial.kind.name())),
+            None => says.push((what_to_do, why, Vec::new())),
+        }
+    }
+    let sentences = says.into_iter().map(|(what_to_do, why, others)| {
+        let so_is = match others.as_slice() {
+            [] => String::new(),
+            [others @ .., last] if !others.is_empty() => {
+                format!(
+                    " The same holds of {} and {last} computations.",
+                    others.join(", ")
+                )
+            }
+            [other, ..] => format!(" The same holds of {other} computations."),
+        };
+        format!("{what_to_do}: {why}.{so_is}")
+    });
+    let says: Vec<String> = sentences.collect();
     (!says.is_empty()).then(|| says.join(" "))
 }
 
@@ -64,7 +86,8 @@ fn largest(view: &View<'_>) -> Vec<Pair> {
     largest
 }
 
-fn advice(view: &View<'_>, pair: Pair) -> Option<String> {
+/// What to do with a set, and what was found of it.
+fn advice(view: &View<'_>, pair: Pair) -> Option<(&'static str, String)> {
     let changes = [ELAPSED, TURNAROUND].map(|metric| pair.ratio(metric).less_one());
     let [elapsed, turnaround] = &changes;
     let shown = [view.estimate(elapsed)?, view.estimate(turnaround)?].map(|change| change.show("share"));
@@ -85,22 +108,16 @@ fn advice(view: &View<'_>, pair: Pair) -> Option<String> {
         [None, None] => "It makes no difference that these rounds could show",
     };
     let Case { count, cpus, .. } = pair.serial;
-    Some(format!(
-        "{what_to_do}: {count} {} computations {} on {}, {}: elapsed time {}, mean turnaround {}.",
+    let found = format!(
+        "{count} {} computations {} on {}, {}: elapsed time {}, mean turnaround {}",
         pair.serial.kind.name(),
         lengths(pair.serial),
-        on(cpus),
+        of_cpus(cpus),
         runs(pair.concurrent),
         shown[0],
         shown[1],
-    ))
-}
-
-fn on(cpus: u64) -> String {
-    match cpus {
-        1 => "one CPU".to_owned(),
-        cpus => format!("{cpus} CPUs"),
-    }
+    );
+    Some((what_to_do, found))
 }
 
 const fn order(case: Case) -> &'static str {
@@ -255,7 +272,7 @@ fn chart(
     let title = format!(
         "{} computations {lengths} on {}, {}: {name}",
         case.kind.name(),
-        on(case.cpus),
+        of_cpus(case.cpus),
         runs(case)
     );
     Chart::new(view, format!("own-{id}-{number}"), title)

@@ -2,6 +2,7 @@
 
 use threadgauge_lab::experiment::Pair as Compared;
 use threadgauge_lab::prelude::*;
+use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table, Verdict};
 
 use super::case::{Carrier, Case, Degree, Extra, Kind, Lengths, Order};
@@ -575,12 +576,10 @@ fn methods(view: &View<'_>) -> Option<Figure> {
             ("dependent", concurrent.extra(Extra::Chain)),
             ("finishers of 10 ms", concurrent.extra(Extra::Finisher)),
         ];
-        let name = if cpus == 1 {
-            "one CPU".to_owned()
-        } else {
-            format!("{cpus} CPUs")
-        };
-        chart = chart.line(name, methods.map(|(method, case)| (method, over_theory(case))));
+        chart = chart.line(
+            of_cpus(cpus),
+            methods.map(|(method, case)| (method, over_theory(case))),
+        );
     }
     chart.drawn()
 }

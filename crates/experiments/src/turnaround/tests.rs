@@ -522,6 +522,16 @@ fn what_a_user_has_set_is_answered_with_what_to_do() {
         computing.starts_with("Run them one after the other: "),
         "{computing}"
     );
+    let alike = own(
+        "kind=io,mix10,mix25,count=9,base_ms=100,lengths=equal,order=descending",
+        8,
+    )
+    .answer;
+    assert!(
+        alike.ends_with(" %. The same holds of 9 mix10 and 9 mix25 computations."),
+        "{alike}"
+    );
+    assert_eq!(alike.matches("Run them").count(), 1, "{alike}");
     let differing = own("kind=cpu,count=9,base_ms=100,order=descending", 8).answer;
     assert!(
         differing.contains("if each result counts when it is there"),
