@@ -506,6 +506,16 @@ mod tests {
     }
 
     #[test]
+    fn a_run_has_as_many_rounds_as_the_load_that_was_made_most_often() {
+        let options = asked(&["echo", "--target", "1"]);
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Kept::new(dir.path(), &options, 1, "2026-01-01T00:00:00Z", None).unwrap();
+        let runs = [4, 8, 16, 4].map(|connections| run(None, connections, 1_000));
+        kept.fill(dir.path(), &runs, "rounds").unwrap();
+        assert_eq!(Store::read(dir.path()).unwrap().run().unwrap().rounds, Some(2));
+    }
+
+    #[test]
     fn a_case_says_what_is_not_as_usual() {
         let case = |arguments: &[&str]| {
             stored(&asked(arguments), false, &[run(None, 10, 1_000)])

@@ -82,3 +82,52 @@ fn last_good(runs: &[Done]) -> String {
         (None, None) => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_load::Record;
+
+    use super::*;
+
+    /// What a row says of a run on two connections as fast as possible.
+    fn said(record: Record) -> String {
+        let run = Done {
+            wanted: 2,
+            rate: None,
+            connections: 2,
+            round: 1,
+            is_group: false,
+            record,
+            slo: None,
+            server: None,
+            class: None,
+        };
+        let [step, .., errors, bottleneck] = row(&run);
+        assert_eq!(step, "2 connections");
+        format!("{errors}, {bottleneck}")
+    }
+
+    #[test]
+    fn who_was_at_an_end_first_is_named() {
+        let answered = |answered| Record {
+            answered,
+            ..Record::default()
+        };
+        assert_eq!(said(answered(7)), "0, none");
+        assert_eq!(said(answered(0)), "0, no answer");
+        assert_eq!(
+            said(Record {
+                interrupted: true,
+                ..answered(7)
+            }),
+            "0, interrupted"
+        );
+        assert_eq!(
+            said(Record {
+                unfinished: 3,
+                ..answered(7)
+            }),
+            "3, the server"
+        );
+    }
+}
