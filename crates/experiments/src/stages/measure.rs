@@ -306,8 +306,9 @@ mod tests {
             let sample = testing::measured(&EXPERIMENT, &small(Arrangement::Staged, load));
             let value = |metric: Metric| sample.value(metric.name).unwrap();
             assert!(value(RATE) > 0.0 && value(CPU) > 0.0);
-            // Nothing was due where the clients had no turn meanwhile.
-            assert!(sample.value(P50.name) <= sample.value(P99.name));
+            // Where the clients had few turns meanwhile, or none, too few were answered to have both.
+            let [median, most] = [P50, P99].map(|metric| sample.value(metric.name));
+            assert!(most.is_none() || median <= most, "{median:?}, {most:?}");
             let sum = value(RATE) * value(TIME);
             assert!((sum / 1e9 - 1.0).abs() < 1e-9, "{sum}");
         }
