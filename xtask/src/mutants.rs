@@ -132,10 +132,8 @@ fn mutants(package: &Value) -> Command {
 
 /// Tries these changes and gives back how many went unseen, of how many that compile.
 fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)> {
-    let output = format!(
-        "{OUTPUT}/{}-{which}",
-        package["name"].as_str().unwrap_or_default()
-    );
+    let name = package["name"].as_str().unwrap_or_default();
+    let output = format!("{OUTPUT}/{name}-{which}");
     let times = format!("{output}/times");
     // A binary is given three times what it took on the code as it is, which this run measures anew.
     if fs::exists(&times)? {
@@ -147,6 +145,10 @@ fn tried(package: &Value, which: &str, options: &[String]) -> Result<(u64, u64)>
     command
         .args(["--output", &output])
         .arg(format!("--jobs={jobs}"))
+        // What is changed is compiled anew each time: the time to make it faster would be lost.
+        .arg(format!(
+            "--cargo-arg=--config=profile.dev.package.{name}.opt-level=0"
+        ))
         .arg(format!("--cargo-arg=--config={}", runner(Path::new(&times))?))
         .args(options)
         .args(judges(package));
