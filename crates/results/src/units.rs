@@ -268,7 +268,7 @@ pub fn count(n: usize) -> String {
 pub fn of_cpus(n: u64) -> String {
     match n {
         1 => "one CPU".to_owned(),
-        n => format!("{n} CPUs"),
+        n => counted(n as usize, "CPU"),
     }
 }
 
