@@ -16,11 +16,12 @@ use std::sync::Mutex;
 use std::thread::available_parallelism;
 
 use serde_json::Value;
-use threadgauge_experiments::CATALOGUE;
+use threadgauge_experiments::{CATALOGUE, runnable};
+use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
-use threadgauge_report::{Style, terminal, terminal_screen, terminal_summary};
+use threadgauge_report::{FILES, Style, markdown, terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{Act, Need, Results, STORE_FILE, Store};
 
 /// Set where one store that differs is enough, as in `check-deep`.
@@ -34,24 +35,56 @@ const LISTED: usize = 60;
 
 #[test]
 fn stored_runs_say_what_is_committed_beside_them() {
-    let mut stores = stores();
+    let stores = stores();
     assert!(stores.len() >= 5, "{stores:?}");
-    // The largest are begun first; or last, where one that differs is enough.
+    let moved = Mutex::new(BTreeMap::new());
+    on_all_cpus(stores, |dir| {
+        let found = check_store(dir);
+        let is_same = found.is_empty();
+        moved.lock().unwrap().insert(dir.to_owned(), found);
+        is_same
+    });
+    let moved: Vec<String> = moved.into_inner().unwrap().into_values().flatten().collect();
+    hold(&moved);
+}
+
+#[test]
+fn files_of_a_stored_run_are_those_of_its_analysis() {
+    if is_updating() {
+        return;
+    }
+    on_all_cpus(stores(), |dir| {
+        let fresh = tempfile::tempdir().unwrap();
+        said(&["report", text(dir), "--out", text(fresh.path())]);
+        let written = |name| fs::read_to_string(fresh.path().join(name));
+        for name in FILES {
+            assert!(fresh.path().join(name).is_file(), "{}: {name}", dir.display());
+        }
+        let results = analysed(dir);
+        let is_same = written("results.json").unwrap() == json(&results)
+            && written("report.md").unwrap() == markdown(&results);
+        assert!(is_same, "{}", dir.display());
+        is_same
+    });
+}
+
+/// Checks each store, as many at a time as there are CPUs, the largest first; or last, where one that differs is
+/// enough.
+fn on_all_cpus(mut stores: Vec<PathBuf>, is_same: impl Fn(&Path) -> bool + Sync) {
     stores.sort_by_key(|dir| fs::metadata(dir.join(STORE_FILE)).map_or(0, |file| file.len()));
-    if std::env::var_os(FAIL_FAST).is_some() {
+    let is_one_enough = std::env::var_os(FAIL_FAST).is_some();
+    if is_one_enough {
         stores.reverse();
     }
-    let (waiting, moved) = (Mutex::new(stores), Mutex::new(BTreeMap::new()));
+    let waiting = Mutex::new(stores);
     let check = || {
         loop {
             // Not in the loop's head, where the lock would be held while a store is checked.
             let next = waiting.lock().unwrap().pop();
             let Some(dir) = next else { break };
-            let found = check_store(&dir);
-            if std::env::var_os(FAIL_FAST).is_some() && !found.is_empty() {
+            if !is_same(&dir) && is_one_enough {
                 waiting.lock().unwrap().clear();
             }
-            moved.lock().unwrap().insert(dir, found);
         }
     };
     std::thread::scope(|scope| {
@@ -59,8 +92,6 @@ fn stored_runs_say_what_is_committed_beside_them() {
             scope.spawn(check);
         }
     });
-    let moved: Vec<String> = moved.into_inner().unwrap().into_values().flatten().collect();
-    hold(&moved);
 }
 
 #[test]
@@ -206,13 +237,8 @@ fn stores() -> Vec<PathBuf> {
 
 /// What a store says now, against the files beside it.
 fn check_store(dir: &Path) -> Vec<String> {
-    let fresh = tempfile::tempdir().unwrap();
-    said(&["report", text(dir), "--out", text(fresh.path())]);
-    let mut moved = check_json(
-        &dir.join("results.json"),
-        &read(&fresh.path().join("results.json")),
-    );
-    let results: Results = serde_json::from_str(&read(&fresh.path().join("results.json"))).unwrap();
+    let results = analysed(dir);
+    let mut moved = check_json(&dir.join("results.json"), &json(&results));
     let style = Style {
         width: 100,
         colour: false,
@@ -222,7 +248,7 @@ fn check_store(dir: &Path) -> Vec<String> {
         each.chain([terminal_summary(&results, &style)]).collect()
     };
     let texts: [(&str, &dyn Fn() -> String); 4] = [
-        ("report.md", &|| read(&fresh.path().join("report.md"))),
+        ("report.md", &|| markdown(&results)),
         ("terminal.txt", &shown),
         ("screen.txt", &|| terminal_screen(&results, &style)),
         ("claims.txt", &|| said(&["claims", text(dir)])),
@@ -234,6 +260,15 @@ fn check_store(dir: &Path) -> Vec<String> {
         }
     }
     moved
+}
+
+/// A stored run analysed anew.
+fn analysed(dir: &Path) -> Results {
+    analyse(runnable(), &Store::read(dir).unwrap()).unwrap()
+}
+
+fn json(results: &Results) -> String {
+    serde_json::to_string_pretty(results).unwrap()
 }
 
 fn check_json(committed: &Path, now: &str) -> Vec<String> {
