@@ -148,6 +148,8 @@ impl fmt::Display for Peer {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -169,6 +171,17 @@ mod tests {
             peer.to_string().starts_with("a process that cannot be seen"),
             "{peer}"
         );
+    }
+
+    #[test]
+    fn nobody_is_at_a_socket_that_was_left_behind_nor_where_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("left");
+        drop(UnixListener::bind(&path).unwrap());
+        let refused = Peer::at(&path, 100, LONG).unwrap_err().kind();
+        assert_eq!(refused, ErrorKind::ConnectionRefused);
+        let missing = Peer::at(&folder.path().join("none"), 100, LONG);
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
