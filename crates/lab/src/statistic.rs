@@ -294,6 +294,19 @@ impl Estimate {
         }
     }
 
+    /// Of a share by which something changes, with its interval: `5.85 % more`, `12.4 [12.1, 12.8] % less`.
+    #[must_use]
+    pub fn change(self) -> String {
+        if self.value >= 0.0 {
+            return format!("{} more", self.show("share"));
+        }
+        let size = Self {
+            value: -self.value,
+            ci95: self.ci95.map(|[low, high]| [-high, -low]),
+        };
+        format!("{} less", size.show("share"))
+    }
+
     /// A fact with this figure, in `unit`.
     #[must_use]
     pub fn fact(self, says: String, unit: &str) -> Finding {
@@ -330,6 +343,14 @@ mod tests {
             shown.starts_with("Statistic([") && shown.contains("elapsed_ns"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_change_is_so_much_more_or_less() {
+        let change = |value, ci95| Estimate { value, ci95 }.change();
+        assert_eq!(change(0.0585, None), "5.85 % more");
+        assert_eq!(change(-0.5, Some([-0.6, -0.4])), "50.0 [40.0, 60.0] % less");
+        assert_eq!(change(0.01, Some([-0.02, 0.04])), "1.00 [−2.00, 4.00] % more");
     }
 
     /// The figure of a cell is its count times 10.

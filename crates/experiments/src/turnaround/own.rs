@@ -7,6 +7,7 @@ use threadgauge_results::{Figure, Table};
 use super::case::{Carrier, Case, Degree, Extra, Lengths, Mode, Order};
 use super::claims::{ELAPSED, Pair, TURNAROUND, ideal};
 use super::grid;
+use super::reading::drawn;
 
 /// Those of which the run has figures both ways, in plan order. Of equal ones no order is the longest first: they are
 /// told once.
@@ -90,7 +91,7 @@ fn largest(view: &View<'_>) -> Vec<Pair> {
 fn advice(view: &View<'_>, pair: Pair) -> Option<(&'static str, String)> {
     let changes = [ELAPSED, TURNAROUND].map(|metric| pair.ratio(metric).less_one());
     let [elapsed, turnaround] = &changes;
-    let shown = [view.estimate(elapsed)?, view.estimate(turnaround)?].map(|change| change.show("share"));
+    let shown = [view.estimate(elapsed)?, view.estimate(turnaround)?].map(Estimate::change);
     let better = changes.each_ref().map(|change| match view.resolved(change) {
         true => view.value(change).map(|change| change < 0.0),
         false => None,
@@ -150,8 +151,8 @@ fn runs(case: Case) -> String {
     };
     let by = match case.carrier {
         Carrier::Caller => "by the caller",
-        Carrier::Thread => "a thread for each in its turn",
-        Carrier::UpFront => "a thread for each",
+        Carrier::Thread => "a thread each in its turn",
+        Carrier::UpFront => "a thread each",
         Carrier::Pool => "by a pool",
         Carrier::Process => "by helper processes",
     };
@@ -233,32 +234,17 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     }
     groups.retain(|group| group.len() > 1);
     let both = |(number, group): (usize, &Vec<Pair>)| {
-        [
-            (ELAPSED, "elapsed time, ms", 1e-6),
-            (TURNAROUND, "mean turnaround", 1.0),
-        ]
-        .map(|(metric, label, scale)| chart(view, number + 1, group, metric, label, scale))
+        [ELAPSED, TURNAROUND].map(|metric| chart(view, number + 1, group, metric))
     };
     groups.iter().enumerate().flat_map(both).flatten().collect()
 }
 
-fn chart(
-    view: &View<'_>,
-    number: usize,
-    group: &[Pair],
-    metric: Metric,
-    label: &str,
-    scale: f64,
-) -> Option<Figure> {
+fn chart(view: &View<'_>, number: usize, group: &[Pair], metric: Metric) -> Option<Figure> {
+    let (name, id, label, scale) = drawn(metric);
     let of = |metric: Metric, case: fn(&Pair) -> Case| {
         group
             .iter()
             .map(move |pair| (pair.serial.count, metric.of(case(pair)).times(scale)))
-    };
-    let (name, id) = if metric == ELAPSED {
-        ("elapsed time", "elapsed")
-    } else {
-        ("turnaround", "turnaround")
     };
     let case = group[0].concurrent;
     let base = case.base_ms;
@@ -310,7 +296,7 @@ mod tests {
         }
         assert_eq!(
             says(Degree::Adaptive, Carrier::Thread),
-            "as many at a time as the executor finds worth it, a thread for each in its turn"
+            "as many at a time as the executor finds worth it, a thread each in its turn"
         );
     }
 }

@@ -65,12 +65,15 @@ fn key_number(view: &View<'_>) -> Option<KeyNumber> {
 fn answer(view: &View<'_>) -> String {
     let part = |kind| {
         let pair = longest(view, kind)?;
-        let change = |metric| Some(view.estimate(&pair.ratio(metric).less_one())?.plain("share"));
+        let change = |metric| {
+            let change = view.estimate(&pair.ratio(metric).less_one())?;
+            Some(Estimate { ci95: None, ..change }.change())
+        };
         let (elapsed, turnaround) = (change(ELAPSED)?, change(TURNAROUND)?);
         let Case { count, base_ms, .. } = pair.serial;
         Some(format!(
-            "{count} {} computations of {base_ms} to {} ms, longest first, on one CPU: threads change the elapsed time \
-             by {elapsed} and the mean turnaround by {turnaround}.",
+            "{count} {} computations of {base_ms} to {} ms, longest first, on one CPU: with threads the elapsed time is \
+             {elapsed}, and the mean turnaround {turnaround}.",
             bound(kind),
             count * base_ms
         ))
@@ -308,9 +311,9 @@ fn changed_conclusions(view: &View<'_>) -> Option<Finding> {
 fn burner(view: &View<'_>) -> Option<Finding> {
     let error = view.estimate(&BURNER_ERROR.of(middle(Kind::Cpu).serial))?;
     let says = format!(
-        "The computations took {} more CPU time than their lengths, since their work is calibrated at the CPU's highest \
+        "The computations took {} CPU time than their lengths, since their work is calibrated at the CPU's highest \
          speed. This cancels in ratios of measured times, but not in measured over ideal.",
-        error.show("share"),
+        error.change(),
     );
     Some(error.fact(says, "share"))
 }
@@ -359,13 +362,18 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     charts.into_iter().flatten().collect()
 }
 
-/// As the source draws it: over the number of computations, serial and concurrent, for one base length.
-fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, metric: Metric) -> Option<Figure> {
-    let (name, id, label, scale) = if metric == ELAPSED {
+/// What a metric is called in a title and in an id, the label of its axis, and the factor of its values there.
+pub(super) fn drawn(metric: Metric) -> (&'static str, &'static str, &'static str, f64) {
+    if metric == ELAPSED {
         ("elapsed time", "elapsed", "elapsed time, ms", 1e-6)
     } else {
         ("turnaround", "turnaround", "mean turnaround", 1.0)
-    };
+    }
+}
+
+/// As the source draws it: over the number of computations, serial and concurrent, for one base length.
+fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, metric: Metric) -> Option<Figure> {
+    let (name, id, label, scale) = drawn(metric);
     let kind_id = if kind == Kind::Io { "io" } else { "cpu" };
     let of = |metric: Metric, case: fn(Pair) -> Case| {
         COUNTS.map(|n| (n, metric.of(case(Pair::of(kind, n, base_ms))).times(scale)))
