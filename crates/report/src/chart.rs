@@ -25,7 +25,7 @@ pub(crate) mod svg;
 
 use std::borrow::Cow;
 
-use threadgauge_results::{Figure, Point, Scale, units};
+use threadgauge_results::{Figure, Point, Scale, Series, units};
 
 pub(crate) use axis::{Axis, category};
 use look::{FEWEST, Line, Look, swatch};
@@ -176,7 +176,7 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
 
 /// The figure as it is drawn, so that little of it is empty: as rows of dots where there are fewer numbers across than
 /// a line needs, and on a logarithmic axis where few values would squeeze all others into a tenth of an even one.
-fn arranged(figure: &Figure) -> Cow<'_, Figure> {
+pub(crate) fn arranged(figure: &Figure) -> Cow<'_, Figure> {
     let mut figure = in_rows(figure);
     let is_positive = |point: &Point| extent(point).all(|end| end > 0.0);
     let mut points = figure.series.iter().flat_map(|series| &series.points);
@@ -286,6 +286,11 @@ fn value_axis<'p>(figure: &Figure, points: impl Iterator<Item = &'p Point>) -> A
     let ends = points.iter().flat_map(|point| extent(point));
     let ends = ends.map(|end| bounds.clamp(end.clamp(-reach, reach)));
     Axis::of(scale, ends, bounds)
+}
+
+/// Whether a series of this figure is a line, and not dots: nothing is known between names, nor between two points.
+pub(crate) fn is_line(figure: &Figure, series: &Series) -> bool {
+    figure.x.scale != Scale::Category && series.points.len() >= FEWEST
 }
 
 /// The class that the page's style sheet gives the colour of the series at `index`.

@@ -8,7 +8,7 @@ use threadgauge_results::units::Scale as Print;
 use threadgauge_results::{Axis, Figure, Origin, Point, Scale};
 
 use super::page::{Cell, Look, Number, Page, said};
-use crate::chart::{MARKS, category, class, mark};
+use crate::chart::{Bounds, MARKS, alike, arranged, category, class, is_line, mark};
 
 /// How large a chart is, pixels, and the rows it covers.
 const CHART: [u32; 2] = [900, 440];
@@ -30,8 +30,9 @@ const MARKERS: [ChartMarkerType; MARKS] = [
     ChartMarkerType::Star,
 ];
 
-/// Draws a figure on the sheet called `name`, with its data below; returns the last row used.
+/// Draws a figure on the sheet called `name` as it is drawn on the page, with its data below; returns the last row used.
 pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -> Result<u32, XlsxError> {
+    let figure = &*arranged(figure);
     page.across(top, Look::Bold, &figure.title);
     page.across(top + 1, Look::Plain, &figure.note);
     if figure.series.iter().all(|series| series.points.is_empty()) {
@@ -48,7 +49,8 @@ pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -
     } else {
         ChartType::Scatter
     });
-    let mut row = top + 3 + CHART_ROWS;
+    let no_chart = alike(figure);
+    let mut row = top + 3 + if no_chart.is_none() { CHART_ROWS } else { 0 };
     page.heads(
         row,
         &[
@@ -63,7 +65,7 @@ pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -
     for (i, series) in figure.series.iter().enumerate() {
         // On a category axis every series has a row for every name, so that they line up.
         let lines: Vec<(Cell, Option<&Point>)> = if by_name {
-            let at = |place| series.points.iter().find(|p| p.x.round() as i64 == place);
+            let at = |place| (series.points.iter()).find(|p| p.x.is_finite() && p.x.round() as i64 == place);
             let line = |(place, name): &(i64, String)| (Cell::Text(name.clone()), at(*place));
             places.iter().map(line).collect()
         } else {
@@ -83,6 +85,10 @@ pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -
         if !series.points.is_empty() {
             add(&mut chart, name, figure, i, first, row);
         }
+    }
+    if let Some(why) = no_chart {
+        page.across(top + 2, Look::Plain, &why);
+        return Ok(row);
     }
     chart.title().set_name(label(&figure.title).as_str());
     axis(
@@ -133,7 +139,11 @@ fn label(text: &str) -> String {
 
 /// The names on a category axis, in order.
 fn names(figure: &Figure) -> Vec<(i64, String)> {
-    let points = figure.series.iter().flat_map(|s| &s.points);
+    let points = figure
+        .series
+        .iter()
+        .flat_map(|s| &s.points)
+        .filter(|p| p.x.is_finite());
     let mut names: Vec<(i64, String)> = points.map(|p| (p.x.round() as i64, category(p))).collect();
     names.sort();
     names.dedup_by_key(|(place, _)| *place);
@@ -150,9 +160,8 @@ fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32
     };
     let mut line = ChartLine::new();
     line.set_color(colour).set_width(1.5).set_dash_type(dash);
-    if figure.x.scale == Scale::Category {
-        line.set_hidden(true);
-    }
+    let is_line = is_line(figure, series);
+    line.set_hidden(!is_line);
     // Published ones are pale and not hollow: LibreOffice draws no border of a mark.
     let mut fill = ChartFormat::new();
     fill.set_border(ChartLine::new().set_color(colour));
@@ -163,7 +172,7 @@ fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32
     fill.set_solid_fill(ChartSolidFill::new().set_color(ground));
     let mut marker = ChartMarker::new();
     match series.origin {
-        Origin::Ideal => marker.set_none(),
+        Origin::Ideal if is_line => marker.set_none(),
         _ => marker
             .set_type(MARKERS[mark(figure, index)])
             .set_size(7)
@@ -188,6 +197,13 @@ fn add(chart: &mut Chart, sheet: &str, figure: &Figure, index: usize, first: u32
 fn axis(drawn: &mut rust_xlsxwriter::ChartAxis, axis: &Axis, values: impl Iterator<Item = f64>) {
     drawn.set_name(label(&axis.label).as_str());
     if axis.scale != Scale::Log {
+        // A share is read between nothing and all.
+        let bounds = values
+            .filter(|v| v.is_finite())
+            .fold(Bounds::of(&axis.label), Bounds::with);
+        if let Some((least, most)) = bounds.whole() {
+            drawn.set_min(least).set_max(most);
+        }
         return;
     }
     let values: Vec<f64> = values.filter(|v| v.is_finite() && *v > 0.0).collect();

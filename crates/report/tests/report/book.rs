@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use threadgauge_report::samples_csv;
-use threadgauge_results::Results;
+use threadgauge_results::{Results, Scale};
 
 use super::drawn::{attribute, parts, workbook};
 use super::fixture::{results, samples};
@@ -314,4 +314,50 @@ fn sources_have_their_names_in_cells_titles_and_charts() {
         assert!(!is_chart || !text.contains("FFFFFF"), "{name} has white marks");
     }
     assert!(files.values().any(named));
+}
+
+#[test]
+fn charts_of_a_workbook_keep_the_rules_of_those_on_the_page() {
+    let mut dots = 0;
+    for (run, results) in kept() {
+        for (name, chart) in charts(&results) {
+            for series in parts(&chart, "<c:ser>", "</c:ser>") {
+                let (_, values) = series.split_once("<c:yVal>").unwrap_or(("", ""));
+                let is_few =
+                    values.contains("<c:ptCount val=\"1\"/>") || values.contains("<c:ptCount val=\"2\"/>");
+                let has_line = !series.contains("<a:ln w=\"19050\"><a:noFill/></a:ln>");
+                assert!(
+                    !is_few || !has_line,
+                    "{run}: {name} has a line through fewer than three points"
+                );
+                dots += usize::from(!has_line);
+            }
+        }
+    }
+    assert!(dots > 0);
+    let [.., (_, quick), _] = kept();
+    let mut share = quick;
+    share.experiments.truncate(1);
+    let figure = &mut share.experiments[0].figures[0];
+    "share of looks".clone_into(&mut figure.y.label);
+    figure.y.scale = Scale::Linear;
+    for point in figure.series.iter_mut().flat_map(|series| &mut series.points) {
+        point.y = 0.3 + point.x / 100.0;
+    }
+    let drawn = charts(&share);
+    let of_shares = drawn
+        .values()
+        .find(|chart| chart.contains("share of looks"))
+        .unwrap();
+    assert!(
+        of_shares.contains("<c:max val=\"1\"/><c:min val=\"0\"/>"),
+        "{of_shares}"
+    );
+}
+
+fn charts(results: &Results) -> BTreeMap<String, String> {
+    let files = workbook(results).into_iter();
+    files
+        .filter(|(name, _)| name.starts_with("xl/charts/chart"))
+        .collect()
 }
