@@ -21,7 +21,7 @@ use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_machine::CpuList;
-use threadgauge_report::{FILES, Style, markdown, terminal, terminal_screen, terminal_summary};
+use threadgauge_report::{FILES, Style, markdown, picture, terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{Act, Need, Results, STORE_FILE, Store};
 
 /// Set where one store that differs is enough, as in `check-deep`.
@@ -66,6 +66,16 @@ fn files_of_a_stored_run_are_those_of_its_analysis() {
         assert!(is_same, "{}", dir.display());
         is_same
     });
+}
+
+#[test]
+fn the_picture_in_the_readme_is_what_its_run_gives() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = analysed(&root.join("runs/2026-11-24-standard"));
+    hold(&check_lines(
+        &root.join("docs/images/picture.svg"),
+        &picture(&results),
+    ));
 }
 
 /// Checks each store, as many at a time as there are CPUs, the largest first; or last, where one that differs is
