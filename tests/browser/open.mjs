@@ -1,5 +1,5 @@
 // Opens pages in the browser that CHROMIUM names. The pages are named by REPORT_HTML (a standard run), QUICK_HTML,
-// MORE_HTML and KINDS_HTML (stored runs of some experiments); `cargo xtask browser` sets all of them.
+// MORE_HTML and KINDS_HTML (stored runs of some experiments, and a load); `cargo xtask browser` sets all of them.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -16,7 +16,7 @@ export const PAGE = path.resolve(process.env.REPORT_HTML ?? "report.html");
 export const QUICK = path.resolve(process.env.QUICK_HTML ?? PAGE);
 /** Reports of stored runs whose experiments the others leave out. */
 export const MORE = named(process.env.MORE_HTML);
-/** Reports of other kinds: what experiments answer comes first, or cases failed. */
+/** Reports of other kinds: what experiments answer comes first, cases failed, or it is of a load. */
 export const KINDS = named(process.env.KINDS_HTML);
 export const PHONE = { width: 400, height: 800 };
 export const DESK = { width: 1400, height: 900 };

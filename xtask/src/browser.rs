@@ -6,11 +6,12 @@
 //! `report.test.mjs` what any reader needs, `everyone.test.mjs` whom axe-core and a keyboard stand for, `save.test.mjs`
 //! what is saved from it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{bench_harness, deps, shell};
 
@@ -28,8 +29,11 @@ const RUN: &[&str] = &[
 const MORE: [&str; 5] = ["computing", "contention", "keeping", "ring", "wake"];
 
 /// Stored runs of other kinds of pages: one that begins with what its experiments answer, one with failed cases and a
-/// warning.
+/// warning. A load is the third, of which no run is stored.
 const KINDS: [&str; 2] = ["stages", "refused"];
+
+/// Seconds, at rates that a debug build reaches on a busy machine.
+const LOAD: &str = "load echo --connections 8 --steps 100,200,400 --duration 1s --target";
 
 /// Tests of the page, each file by a browser of its own.
 const TESTS: [&str; 3] = ["report.test.mjs", "everyone.test.mjs", "save.test.mjs"];
@@ -48,14 +52,16 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
         Some(run) => report(&run, &folder.path().join("quick"))?,
         None => page.clone(),
     };
-    let golden = |names: &[&str]| -> Result<_> {
+    let golden = |names: &[&str]| -> Result<Vec<PathBuf>> {
         let runs = Path::new(bench_harness::RUNS).join("golden");
         let made = names
             .iter()
             .map(|name| report(&runs.join(name), &folder.path().join(name)));
-        Ok(env::join_paths(made.collect::<Result<Vec<_>>>()?)?)
+        made.collect()
     };
-    let (more, kinds) = (golden(&MORE)?, golden(&KINDS)?);
+    let more = env::join_paths(golden(&MORE)?)?;
+    let load = make_load(&folder.path().join("load"))?;
+    let kinds = env::join_paths(golden(&KINDS)?.into_iter().chain([load]))?;
     let mut node = shell::command("node");
     node.args(["--test", "--test-reporter=spec"])
         .args(TESTS)
@@ -83,6 +89,31 @@ fn make_page(out: &Path) -> Result<PathBuf> {
 fn report(run: &Path, out: &Path) -> Result<PathBuf> {
     let run = run.to_str().context("the name of a stored run is not text")?;
     make(&["report", run], out)
+}
+
+/// The report of a load on a server of ours.
+fn make_load(out: &Path) -> Result<PathBuf> {
+    let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
+    let mut server = shell::command_at(&threadgauge)
+        .args(["serve", "echo", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start a server for the page of a load")?;
+    let mut said = String::new();
+    let streams = (server.stdout.take(), server.stderr.take());
+    let read = streams
+        .1
+        .map(|stream| BufReader::new(stream).read_line(&mut said));
+    let page = match (read, said.trim().strip_prefix("listening on ")) {
+        (Some(Ok(_)), Some(target)) => {
+            let arguments: Vec<&str> = LOAD.split(' ').chain([target]).collect();
+            make(&arguments, out)
+        }
+        _ => Err(anyhow!("the server for the page of a load said {said:?}")),
+    };
+    server.kill().and_then(|()| server.wait())?;
+    page
 }
 
 fn make(arguments: &[&str], out: &Path) -> Result<PathBuf> {
