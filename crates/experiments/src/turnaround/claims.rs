@@ -49,6 +49,15 @@ pub(super) const BURNER_ERROR: Metric = metric("burner_error", "ratio");
 /// The largest of the source's numbers of computations.
 const MOST: u64 = COUNTS[5];
 
+/// What a metric is called in a title and in an id, the label of its axis, and the factor of its values there.
+pub(super) fn drawn(metric: Metric) -> (&'static str, &'static str, &'static str, f64) {
+    if metric == ELAPSED {
+        ("elapsed time", "elapsed", "elapsed time, ms", 1e-6)
+    } else {
+        ("turnaround", "turnaround", "mean turnaround", 1.0)
+    }
+}
+
 /// What theory says of `metric`.
 pub(super) fn ideal(metric: Metric) -> Metric {
     if metric == ELAPSED {

@@ -5,9 +5,8 @@ use threadgauge_results::units::of_cpus;
 use threadgauge_results::{Figure, Table};
 
 use super::case::{Carrier, Case, Degree, Extra, Lengths, Mode, Order};
-use super::claims::{ELAPSED, Pair, TURNAROUND, ideal};
+use super::claims::{ELAPSED, Pair, TURNAROUND, drawn, ideal};
 use super::grid;
-use super::reading::drawn;
 
 /// Those of which the run has figures both ways, in plan order. Of equal ones no order is the longest first: they are
 /// told once.

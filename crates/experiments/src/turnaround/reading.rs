@@ -7,8 +7,8 @@ use threadgauge_results::{Figure, Table, Verdict};
 
 use super::case::{Carrier, Case, Degree, Extra, Kind, Lengths, Order};
 use super::claims::{
-    BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, Pair, TURNAROUND, claims, cpu, disturbed, held_on_one,
-    ideal, matrix, mean_ratio, over_theory, pairs, ratio,
+    BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, Pair, TURNAROUND, claims, cpu, disturbed, drawn,
+    held_on_one, ideal, matrix, mean_ratio, over_theory, pairs, ratio,
 };
 use super::grid::{ADAPTED, BASES_MS, COUNTS, KINDS, MIDDLE, OTHER_CARRIERS, SHORT_MS, adapted, background};
 use super::own;
@@ -360,15 +360,6 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         methods(view),
     ]);
     charts.into_iter().flatten().collect()
-}
-
-/// What a metric is called in a title and in an id, the label of its axis, and the factor of its values there.
-pub(super) fn drawn(metric: Metric) -> (&'static str, &'static str, &'static str, f64) {
-    if metric == ELAPSED {
-        ("elapsed time", "elapsed", "elapsed time, ms", 1e-6)
-    } else {
-        ("turnaround", "turnaround", "mean turnaround", 1.0)
-    }
 }
 
 /// As the source draws it: over the number of computations, serial and concurrent, for one base length.

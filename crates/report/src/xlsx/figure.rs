@@ -30,7 +30,7 @@ const MARKERS: [ChartMarkerType; MARKS] = [
     ChartMarkerType::Star,
 ];
 
-/// Draws a figure on the sheet called `name` as it is drawn on the page, with its data below; returns the last row used.
+/// Draws a figure on the sheet called `name`, by the page's rules, with its data below; returns the last row used.
 pub(super) fn draw(page: &mut Page<'_>, name: &str, figure: &Figure, top: u32) -> Result<u32, XlsxError> {
     let figure = &*arranged(figure);
     page.across(top, Look::Bold, &figure.title);
