@@ -163,6 +163,14 @@ mod tests {
     }
 
     #[test]
+    fn of_two_together_nothing_is_lost() {
+        let late = |count| of((0..100).map(move |i| if i < count { 2 * MOST_NS } else { 1_000 }));
+        let mut both = late(2);
+        both.merge(&late(3));
+        assert_eq!((both.count(), both.overflow()), (200, 5));
+    }
+
+    #[test]
     fn spans_have_how_many_lie_up_to_each_bound_and_beyond() {
         let latency = of([5, 10, 11, 20, 20, 500, 2 * MOST_NS, 3 * MOST_NS]);
         assert_eq!(latency.spans(&[10, 20, 400]), [2, 3, 0, 3]);

@@ -212,6 +212,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_cannot_work_on_this_machine_is_said_before_what_may_disturb() {
+        // No machine has as many ports.
+        let advice = preflight(&needs(1_000_000_000));
+        assert_eq!(advice[0].severity, Severity::Serious, "{advice:#?}");
+        assert!(
+            advice.iter().any(|item| item.subject == "local ports"),
+            "{advice:#?}"
+        );
+        assert!(
+            advice.is_sorted_by_key(|item| std::cmp::Reverse(item.severity)),
+            "{advice:#?}"
+        );
+        assert_eq!(
+            preflight(&Needs {
+                server: None,
+                ..needs(1)
+            }),
+            []
+        );
+    }
+
     /// The only thing that is said.
     fn said(needs: &Needs, supply: &Supply) -> (Severity, String) {
         let advice = judge(needs, supply);
