@@ -445,6 +445,14 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_nobody_ended_ends_with_what_holds_it() {
+        let server = started("echo listening on 127.0.0.1:4711; while :; do sleep 0.01; done").unwrap();
+        let pid = server.pid();
+        drop(server);
+        assert!(Activity::of(pid).is_err());
+    }
+
+    #[test]
     fn how_one_ends_is_told_whether_it_was_asked_or_not() {
         let mut by_itself = started("echo listening on 127.0.0.1:4711; exit 3").unwrap();
         let deadline = Instant::now() + Duration::from_mins(1);
