@@ -194,7 +194,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             // Twice what it takes, as far as there is room: it may come back before the next pull.
             source.ahead = (2 * want).min(most_claimed::<I::Item>()).max(want);
         }
-        let (mut spins, mut pulled) = (0, false);
+        let (mut spins, mut pulled, mut refused) = (0, false, false);
         let claim = loop {
             self.look_whether_to_stop(&mut source);
             if source.over() {
@@ -202,6 +202,7 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             }
             if source.refuses(who) {
                 source.park(who);
+                refused = true;
                 break Claim::Wait;
             }
             let there = source.there();
@@ -253,7 +254,10 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
             source.buffer_pulled();
             source.pulled = None;
         }
-        let next = if source.is_claimable() {
+        let next = if refused && source.running < source.degree {
+            // The permit that it had is for who waits for one.
+            source.next_in_line()
+        } else if source.is_claimable() {
             source.queued.pop()
         } else {
             None
@@ -394,11 +398,13 @@ impl<'c, I: Iterator, W> Shared<'c, I, W> {
         Some(source.next_in_line())
     }
 
-    /// Gives back the permit of a carrier that claims no more, for the worker returned, if one waits.
-    pub(crate) fn give_permit_back(&self) -> Option<usize> {
+    /// For a carrier that claims no more: its permit, if it holds one, is free, and so is what it kept from others.
+    /// Whose turn it is now: the workers that wait, by number, as far as there are permits.
+    pub(crate) fn stand_down(&self, held: bool) -> Vec<usize> {
         let mut source = self.source();
-        source.running -= 1;
-        source.next_in_line()
+        source.running -= usize::from(held);
+        let free = source.degree.saturating_sub(source.running);
+        std::iter::from_fn(|| source.next_in_line()).take(free).collect()
     }
 
     /// Whether a claim would bring an object, or ask for one.

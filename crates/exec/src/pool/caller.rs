@@ -64,6 +64,8 @@ pub(super) struct Caller<'p, 'c, 'd, I: Iterator, W: Work<I::Item>, F, B> {
     told: usize,
     /// The caller holds a permit.
     held: bool,
+    /// It has been a carrier: whoever found no permit then, or the iterator taken, still waits.
+    carried: bool,
     /// The workers pull for the caller, too.
     helped: bool,
     meter: Meter<'p>,
@@ -117,6 +119,7 @@ where
             policy,
             told: usize::MAX,
             held: false,
+            carried: false,
             helped: false,
             batch: Batch::new(settings.mode, W::WAITING),
             claimed: Claimed::default(),
@@ -282,6 +285,7 @@ where
         let pool = self.pool;
         let wake = |next| pool.wake(next);
         self.helped |= who == Who::Helping;
+        self.carried = true;
         pool.shared
             .claim(who, &mut self.held, self.batch.want, &mut self.claimed, wake)
     }
@@ -373,12 +377,10 @@ where
         } else if mem::take(&mut self.helped) {
             pool.shared.source().ahead = 0;
         }
-        if !self.policy.working && mem::take(&mut self.held) {
-            let next = pool.shared.give_permit_back();
-            if let Some(waiting) = next {
-                pool.wake(waiting);
-            }
-            if self.policy.mode == Mode::Prompt {
+        if !self.policy.working && mem::take(&mut self.carried) {
+            let held = mem::take(&mut self.held);
+            pool.wake_all(pool.shared.stand_down(held));
+            if held && self.policy.mode == Mode::Prompt {
                 self.listening = Some(Instant::now());
             }
         }
@@ -464,6 +466,7 @@ where
         let Some(mut source) = shared.sole_carrier(&mut self.held) else {
             return false;
         };
+        self.carried = true;
         // Whoever was at work before has left its results.
         self.drain();
         let before = self.sink.finished;

@@ -217,7 +217,7 @@ where
         self.wake_all(recalled);
     }
 
-    fn wake_all(&self, waiting: Vec<usize>) {
+    pub(super) fn wake_all(&self, waiting: Vec<usize>) {
         waiting.into_iter().for_each(|number| self.wake(number));
     }
 

@@ -104,7 +104,7 @@ pub(crate) struct Source<I: Iterator> {
     /// Objects that a pull leaves in the buffer for the caller.
     pub(crate) ahead: usize,
     /// Workers that wait for the puller, by number; and whether the caller does.
-    pub(super) queued: Vec<usize>,
+    pub(crate) queued: Vec<usize>,
     pub(super) awaited: bool,
 }
 

@@ -238,7 +238,7 @@ fn a_carrier_gives_its_permit_back_when_it_claims_again() {
     assert_eq!(shared.source().parked, [1]);
     assert_eq!(claim(&shared, WORKER, 1, true), objects([1]));
     assert_eq!(shared.source().running, 1);
-    assert_eq!(shared.give_permit_back(), Some(1));
+    assert_eq!(shared.stand_down(true), [1]);
     assert_eq!(shared.source().running, 0);
     assert!(shared.is_claimable());
     // The last one of all, and the end.
@@ -247,6 +247,24 @@ fn a_carrier_gives_its_permit_back_when_it_claims_again() {
     while claim(&shared, WORKER, 8, true).claim == Claim::Got {}
     assert_eq!(claim(&shared, WORKER, 1, false), nothing(Claim::Over));
     assert!(!shared.is_claimable());
+}
+
+#[test]
+fn who_stands_down_leaves_its_permit_to_who_waits_for_one() {
+    let settings = settings(1);
+    let shared = shared(0..8, &settings);
+    assert_eq!(claim(&shared, Who::Worker(1), 1, false), objects([0]));
+    assert_eq!(claim(&shared, WORKER, 1, false), nothing(Claim::Wait));
+    look(&shared, |source| source.allowed = 1);
+    let stands_down = claim(&shared, Who::Worker(1), 1, true);
+    assert_eq!((stands_down.claim, stands_down.woken), (Claim::Wait, Some(0)));
+    assert_eq!(
+        look(&shared, |source| (source.running, source.parked.clone())),
+        (0, vec![1])
+    );
+    // Nobody's turn: who waits may not claim.
+    look(&shared, |source| source.allowed = 0);
+    assert_eq!(claim(&shared, WORKER, 1, false), nothing(Claim::Wait));
 }
 
 #[test]
@@ -533,7 +551,7 @@ fn the_caller_looks_after_a_pull_of_one_if_objects_are_there() {
         // Nobody pulls: this puts the watch down, and the worker's turn has come.
         assert_eq!(shared.relieve(&mut seen), None);
         assert!(!shared.is_watched());
-        assert_eq!(shared.give_permit_back(), Some(0));
+        assert_eq!(shared.stand_down(true), [0]);
         let worker = scope.spawn(move || claim(Who::Worker(0), 5, &mut theirs, &mut their_held));
         is_asked_for(4);
         assert!(

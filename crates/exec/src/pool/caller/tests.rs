@@ -107,7 +107,7 @@ fn a_caller_that_stops_working_leaves_its_permit_and_its_objects() {
                     source.parked = vec![2];
                 }
                 (caller.policy.working, caller.listening) = (working, None);
-                (caller.held, caller.helped) = (true, true);
+                (caller.held, caller.carried, caller.helped) = (true, true, true);
                 caller.told = caller.workers();
                 caller.tell();
                 assert_eq!((caller.held, caller.helped), (working, working));
@@ -120,6 +120,33 @@ fn a_caller_that_stops_working_leaves_its_permit_and_its_objects() {
                 assert_eq!(recalled(pool), next);
             });
         }
+    }
+}
+
+#[test]
+fn a_caller_that_stops_after_it_worked_alone_leaves_nobody_asleep() {
+    for (degree, queued, parked, woken) in [
+        (1, vec![], vec![0], &[0][..]),
+        (1, vec![2], vec![0], &[2]),
+        (2, vec![2], vec![0], &[0, 2]),
+        (9, vec![], vec![0, 1, 2], &[0, 1, 2]),
+    ] {
+        Call::of(degree, Mode::Prompt)
+            .taking_a_millisecond()
+            .run(|caller, pool| {
+                caller.policy.working = true;
+                caller.tell();
+                // Workers have widened, and found the permit or the iterator taken.
+                pool.narrowed.store(false, Ordering::Relaxed);
+                pool.shared.source().allowed = usize::MAX;
+                assert!(caller.work_alone() && !caller.policy.working);
+                {
+                    let mut source = pool.shared.source();
+                    (source.queued, source.parked) = (queued, parked);
+                }
+                caller.tell();
+                assert_eq!(recalled(pool), woken, "of {degree}");
+            });
     }
 }
 
