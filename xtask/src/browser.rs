@@ -96,21 +96,15 @@ fn make_load(out: &Path) -> Result<PathBuf> {
     let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
     let mut server = shell::command_at(&threadgauge)
         .args(["serve", "echo", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .context("cannot start a server for the page of a load")?;
-    let mut said = String::new();
-    let streams = (server.stdout.take(), server.stderr.take());
-    let read = streams
-        .1
-        .map(|stream| BufReader::new(stream).read_line(&mut said));
-    let page = match (read, said.trim().strip_prefix("listening on ")) {
-        (Some(Ok(_)), Some(target)) => {
-            let arguments: Vec<&str> = LOAD.split(' ').chain([target]).collect();
-            make(&arguments, out)
-        }
-        _ => Err(anyhow!("the server for the page of a load said {said:?}")),
+    let lines = server.stderr.take().map(|stream| BufReader::new(stream).lines());
+    let first = lines.and_then(|mut lines| lines.next()?.ok()).unwrap_or_default();
+    let page = match first.strip_prefix("listening on ") {
+        Some(target) => make(&LOAD.split(' ').chain([target]).collect::<Vec<_>>(), out),
+        None => Err(anyhow!("the server for the page of a load said {first:?}")),
     };
     server.kill().and_then(|()| server.wait())?;
     page

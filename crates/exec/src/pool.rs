@@ -8,7 +8,8 @@
 //! - *full*: its ring has no room; it sleeps until the caller has made some (so a finisher that blocks is
 //!   back-pressure, not memory);
 //! - *parked*: there is nothing for it to claim now: its number is not `allowed`, all permits are out, or the
-//!   objects are too far ahead of the finisher. It sleeps until it is recalled.
+//!   objects are too far ahead of the finisher. It sleeps until it is recalled; a permit that it had goes to one of
+//!   those that wait for one, as does the caller's when it stops working.
 //!
 //! The caller is *idle* (asleep until it is notified), *finishing*, *listening* (idle, with workers on all CPUs but
 //! one, to see how short the work is), or *working*: it holds one of the *k* permits and runs processors itself
