@@ -10,14 +10,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, from_now};
 use crate::closing::{self, Discarded, Lingering};
 use crate::connection::{Connection, RECEIVE_BYTES, Turn};
 use crate::contain::contain;
@@ -462,9 +462,7 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
             Ok((0, _)) => self.call(Connection::ended),
             Ok((count, _)) => {
                 self.counters.bytes_in.add(count as u64);
-                if self.options.wants_heard() {
-                    self.times.heard(Instant::now());
-                }
+                self.times.came();
                 if let Some(shared) = &mut self.shared {
                     shared.throttle.clear();
                 }
@@ -629,16 +627,7 @@ fn deliver(effects: &mut Effects, shared: Option<&mut SharedOutbox<'_>>, counter
     }
 }
 
-/// That time from now, unless no clock goes so far.
-fn from_now(after: Duration) -> Option<Instant> {
-    Instant::now().checked_add(after)
-}
-
 /// How long it is until then.
 fn left(until: Instant) -> Timespec {
     timespec(until.saturating_duration_since(Instant::now()))
 }
-
-#[cfg(test)]
-#[path = "blocking_test.rs"]
-mod tests;

@@ -1,6 +1,11 @@
 //! What time it is, for sessions: read when one asks, and not again before its turn is over.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
+
+/// That time from now, unless no clock goes so far.
+pub(crate) fn from_now(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
+}
 
 /// The time of a turn.
 #[derive(Clone, Copy, Debug, Default)]

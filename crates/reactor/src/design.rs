@@ -4,6 +4,8 @@
 //! their names. It drives every connection
 //! through [`Connection`](crate::connection::Connection), so all designs agree in what a protocol sees.
 
+#[cfg(test)]
+mod busy_test;
 mod half_sync_half_async;
 mod iterative;
 mod leader_followers;

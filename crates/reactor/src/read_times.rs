@@ -11,8 +11,10 @@ use crate::protocol::Session;
 /// did not let it [says](Self::listens) when it does again.
 #[derive(Debug)]
 pub(crate) struct ReadTimes {
-    /// When something came last, or the server began to listen.
+    /// When what had come last was used, or the server began to listen.
     heard: Instant,
+    /// Something has come, and is being used: how long that takes is not the client's doing.
+    came: bool,
     /// Since when a head is waited for: the first of all, or one that has begun.
     head: Option<Instant>,
     /// How many messages had been used then.
@@ -24,17 +26,19 @@ impl ReadTimes {
     pub fn new(now: Instant) -> Self {
         Self {
             heard: now,
+            came: false,
             head: Some(now),
             messages: 0,
         }
     }
 
-    /// Something has come.
-    pub fn heard(&mut self, now: Instant) {
-        self.heard = now;
+    /// Something has come, and the session is about to use it.
+    #[inline]
+    pub fn came(&mut self) {
+        self.came = true;
     }
 
-    /// When that was the last time.
+    /// When that was used last, or the connection began; only where somebody [wants to know](Options::wants_heard).
     pub fn last_heard(&self) -> Instant {
         self.heard
     }
@@ -45,8 +49,11 @@ impl ReadTimes {
         &mut self,
         connection: &Connection<S>,
         options: &Options,
-        now: impl FnOnce() -> Instant,
+        now: impl Fn() -> Instant,
     ) -> bool {
+        if std::mem::take(&mut self.came) && options.wants_heard() {
+            self.heard = now();
+        }
         if options.handshake.is_none() {
             return false;
         }
@@ -124,7 +131,8 @@ mod tests {
             (8, " keep\n1 keep\n1 keep\n", idle_from(8)),
             (9, "1 ", head_from(9)),
         ] {
-            times.heard(at(second));
+            times.came();
+            assert_eq!(times.last_heard(), at(second - 1), "it is not used yet");
             connection.received(bytes.as_bytes(), &mut turn);
             times.used(&connection, &options, || at(second));
             assert_eq!(times.nearest(&options), expected, "{bytes:?}");
@@ -137,6 +145,7 @@ mod tests {
         );
         connection.received(b"keep\n", &mut turn);
         times.used(&connection, &options, || at(21));
+        assert_eq!(times.last_heard(), at(20), "nothing has come");
         times.listens(at(22));
         assert_eq!(times.nearest(&options), idle_from(22));
         assert_eq!(times.nearest(&Options::default()), None);

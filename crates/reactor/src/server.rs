@@ -128,8 +128,8 @@ impl<P: Protocol> Server<P> {
     }
 
     /// Closes a connection from which nothing has come for so long, while the server would have received it: time in
-    /// which the server does not read from the client, since that has too much waiting or is held up by others, does
-    /// not count. By default never.
+    /// which the server does not read from the client, since that has too much waiting, is held up by others or waits
+    /// for its session, does not count. By default never.
     #[must_use]
     pub fn idle(mut self, limit: Duration) -> Self {
         self.options.idle = Some(measurable(limit));

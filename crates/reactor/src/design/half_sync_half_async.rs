@@ -43,10 +43,8 @@ pub(super) const ABOUT: About = About {
 };
 
 // The marks of a connection: see [`Output::marks`](crate::reactor::peer_table::Output).
-/// A chunk is in the pool.
-const BUSY: u32 = 1;
 /// The loop has more to receive, and waits to be told that it may.
-const ASKED: u32 = 2;
+const ASKED: u32 = 1;
 
 const LISTENER: Token = Token::new(u32::MAX - 1);
 const STOP: Token = Token::new(u32::MAX - 2);
@@ -244,7 +242,7 @@ impl<P: Protocol> Pool<'_, P> {
                 Work::Bytes(peer, mut chunk) => {
                     self.table
                         .visit(&peer, Visit::Received(&chunk), now, &mut context);
-                    peer.output().marks &= !BUSY;
+                    peer.output().is_busy = false;
                     chunk.clear();
                     used = Some(chunk);
                     Some(peer)
@@ -315,7 +313,7 @@ impl<P: Protocol> Pool<'_, P> {
 
 /// Whether the loop has asked for input of a connection that can be received now. It is told so once.
 fn may_receive(output: &mut Output) -> bool {
-    let may = output.marks == ASKED && output.wants_input && !output.is_closed;
+    let may = output.marks == ASKED && !output.is_busy && output.wants_input && !output.is_closed;
     if may {
         output.marks = 0;
     }
@@ -467,16 +465,17 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
         }
         let lingers = {
             let mut output = peer.output();
-            if output.marks & BUSY != 0 || !output.wants_input {
+            if output.is_busy || !output.wants_input {
                 output.marks |= ASKED;
-                let look = output.marks & BUSY == 0 && std::mem::take(&mut state.may_be_lost);
+                let look = !output.is_busy && std::mem::take(&mut state.may_be_lost);
                 drop(output);
                 if look {
                     self.push(Work::Visit(peer, Visit::Readable(true)));
                 }
                 return;
             }
-            output.marks = BUSY;
+            output.marks = 0;
+            output.is_busy = true;
             output.lingers
         };
         let counters = self.context.counters;
@@ -490,7 +489,7 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
                 counters.bytes_in.add(count as u64);
                 state.readable = state.end_announced || count == self.input.len();
                 if lingers {
-                    peer.output().marks = 0;
+                    peer.output().is_busy = false;
                     self.queued.extend(state.readable.then_some(slot));
                     let came = Visit::Received(&self.input[..count]);
                     return self
@@ -506,17 +505,17 @@ impl<P: Protocol> AsyncHalf<'_, '_, '_, P> {
             }
             Err(Errno::AGAIN) => {
                 state.readable = false;
-                peer.output().marks = 0;
+                peer.output().is_busy = false;
                 return;
             }
             Err(Errno::INTR) => {
-                peer.output().marks = 0;
+                peer.output().is_busy = false;
                 return self.queued.push(slot);
             }
             Err(_) => Visit::Lost,
         };
         state.readable = false;
-        peer.output().marks = 0;
+        peer.output().is_busy = false;
         match lingers {
             // No work for the pool.
             true => self
@@ -656,17 +655,18 @@ mod tests {
 
     #[test]
     fn the_loop_is_told_once_that_it_may_receive_what_it_asked_for() {
-        for (marks, wants_input, is_closed, may) in [
-            (ASKED, true, false, true),
-            (0, true, false, false),
-            (BUSY, true, false, false),
-            (BUSY | ASKED, true, false, false),
-            (ASKED, false, false, false),
-            (ASKED, true, true, false),
-            (ASKED, false, true, false),
+        for (marks, is_busy, wants_input, is_closed, may) in [
+            (ASKED, false, true, false, true),
+            (0, false, true, false, false),
+            (0, true, true, false, false),
+            (ASKED, true, true, false, false),
+            (ASKED, false, false, false, false),
+            (ASKED, false, true, true, false),
+            (ASKED, false, false, true, false),
         ] {
             let mut output = Output::default();
-            (output.marks, output.wants_input, output.is_closed) = (marks, wants_input, is_closed);
+            (output.marks, output.is_busy) = (marks, is_busy);
+            (output.wants_input, output.is_closed) = (wants_input, is_closed);
             let case = format!("{output:?}");
             assert_eq!(may_receive(&mut output), may, "{case}");
             assert_eq!(output.marks, if may { 0 } else { marks }, "{case}");

@@ -51,9 +51,6 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
             return;
         }
-        if self.serving.options.wants_heard() {
-            read.heard(reactor.now());
-        }
         let is_wanted = read.is_wanted();
         if is_wanted && read.kept.is_empty() && !tasks_first {
             if read.takes_turn() {

@@ -189,6 +189,7 @@ impl<S: Session> ReadHalf<S> {
     /// What it has sent is about to be used: whether that is the turn of one who is held up.
     #[inline]
     pub fn takes_turn(&mut self) -> bool {
+        self.times.came();
         let takes = self.held_up > 0;
         if takes {
             self.throttle.clear();
@@ -196,19 +197,14 @@ impl<S: Session> ReadHalf<S> {
         takes
     }
 
-    /// Something has come.
-    pub fn heard(&mut self, now: Instant) {
-        self.times.heard(now);
-    }
-
-    /// When something came last, or it began; only where somebody [wants to know](Options::wants_heard).
+    /// See [`ReadTimes::last_heard`].
     pub fn last_heard(&self) -> Instant {
         self.times.last_heard()
     }
 
     /// What has come was used as far as it could be. Whether its timer may have to be set for that.
     #[inline]
-    pub fn used(&mut self, options: &Options, now: impl FnOnce() -> Instant) -> bool {
+    pub fn used(&mut self, options: &Options, now: impl Fn() -> Instant) -> bool {
         self.times.used(&self.connection, options, now)
     }
 

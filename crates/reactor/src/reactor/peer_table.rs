@@ -15,7 +15,7 @@ use rustix::net::{self, RecvFlags};
 
 use super::peer::{Due, HeldUpBy, ReadHalf, WriteHalf};
 use super::slots::{Permit, Slots};
-use crate::clock::Clock;
+use crate::clock::{Clock, from_now};
 use crate::closing::{self, Discarded};
 use crate::connection::{Connection, Leftover, Turn};
 use crate::contain::contain;
@@ -53,7 +53,9 @@ pub(crate) struct Output {
     pub lingers: bool,
     /// The connection is closed.
     pub is_closed: bool,
-    /// The design's own business: what it last had the kernel report, or whose turn it is.
+    /// Somebody is receiving for the session, or what was received has not been used yet.
+    pub is_busy: bool,
+    /// The design's own business: what it last had the kernel report, or what is waited for.
     pub marks: u32,
 }
 
@@ -270,7 +272,6 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         match visit {
             Visit::Readable(end) => self.receive(peer, &mut session, end, now, context),
             Visit::Received(bytes) => {
-                read.heard(now);
                 read.takes_turn();
                 self.call(peer, &mut session, context, now, |connection, turn| {
                     connection.received(bytes, turn);
@@ -292,7 +293,10 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             }
             Visit::Timer => match read.due(now, &self.serving.options) {
                 Some(Due::Alarm) => self.call(peer, &mut session, context, now, Connection::alarm),
-                Some(Due::End(_)) if !closing::is_silent(&peer.socket, context.counters) => {
+                // In this order: who receives says first that it does.
+                Some(Due::End(_))
+                    if !closing::is_silent(&peer.socket, context.counters) || peer.output().is_busy =>
+                {
                     read.looked_at(now);
                 }
                 Some(Due::End(reason)) => read.connection.end(reason),
@@ -413,7 +417,6 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             Ok((0, _)) => self.call(peer, session, context, now, Connection::ended),
             Ok((count, _)) => {
                 context.counters.bytes_in.add(count as u64);
-                read.heard(now);
                 read.takes_turn();
                 self.call(peer, session, context, now, |connection, turn| {
                     connection.received(&input[..count], turn);
@@ -456,7 +459,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
     ) {
         self.call(peer, session, context, now, call);
         if let Some(read) = session.as_mut() {
-            read.looked_at(now);
+            read.looked_at(Instant::now());
         }
     }
 
@@ -527,7 +530,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
             .messages
             .add(read.connection.messages() - messages);
         if let Some(alarm) = read.connection.take_alarm() {
-            read.set_alarm(alarm.map(|after| now + after));
+            read.set_alarm(alarm.and_then(from_now));
         }
         for step in context.effects.jobs.drain(..) {
             context.steps.push((Arc::clone(peer), step));
@@ -643,7 +646,7 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         }
         let options = &self.serving.options;
         read.begin_throttle(now, options);
-        read.used(options, || now);
+        read.used(options, Instant::now);
         let times = [read.timer_to_set(options), output.half.timer_to_set(options)];
         drop(output);
         let times = times.into_iter().flatten();

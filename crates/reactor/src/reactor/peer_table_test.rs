@@ -2,7 +2,7 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext};
 use crate::protocol::bytes::Bytes;
@@ -10,12 +10,13 @@ use crate::{Server, Stop};
 
 const MIB: usize = 1024 * 1024;
 
-/// Who has its answer, and whose end has come after that, comes to `test`, with a moment.
-fn lingers(
+/// Who has just connected comes to `test`, with that moment, and is closed by it.
+fn connects(
+    server: Server<Bytes>,
     test: impl Fn(&PeerTable<'_, Bytes>, &Arc<SharedPeer<Bytes>>, Instant, &mut WorkerContext<'_, Bytes>),
 ) {
     let stop = Stop::new().expect("a pipe");
-    let bound = Server::new(Bytes).bind("127.0.0.1:0").expect("a port");
+    let bound = server.bind("127.0.0.1:0").expect("a port");
     let run = bound.run_by(&stop, |serving| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let _client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
@@ -25,17 +26,46 @@ fn lingers(
         let now = Instant::now();
         let permit = table.slots.take(0).expect("a permit");
         let peer = table.open(permit, socket.into(), now, &mut context);
-        table.visit(&peer, Visit::Received(b"5\n"), now, &mut context);
-        table.flush(&mut context);
-        while let Some((peer, visit)) = context.visits.pop() {
-            table.visit(&peer, visit, now, &mut context);
-        }
-        assert!(peer.output().lingers && !peer.output().is_closed);
         test(&table, &peer, now, &mut context);
         assert!(peer.output().is_closed && table.at(peer.id.slot()).is_none());
         Ok(())
     });
     run.expect("served");
+}
+
+/// Who has its answer, and whose end has come after that, comes to `test`, with a moment.
+fn lingers(
+    test: impl Fn(&PeerTable<'_, Bytes>, &Arc<SharedPeer<Bytes>>, Instant, &mut WorkerContext<'_, Bytes>),
+) {
+    connects(Server::new(Bytes), |table, peer, now, context| {
+        table.visit(peer, Visit::Received(b"5\n"), now, context);
+        table.flush(context);
+        while let Some((peer, visit)) = context.visits.pop() {
+            table.visit(&peer, visit, now, context);
+        }
+        assert!(peer.output().lingers && !peer.output().is_closed);
+        test(table, peer, now, context);
+    });
+}
+
+#[test]
+fn who_has_said_what_waits_for_its_session_is_not_idle() {
+    const LIMIT: Duration = Duration::from_secs(3600);
+    connects(Server::new(Bytes).idle(LIMIT), |table, peer, now, context| {
+        let mut at = |after| {
+            table.visit(peer, Visit::Timer, now + after, context);
+            peer.output().lingers
+        };
+        peer.output().is_busy = true;
+        assert!(!at(LIMIT));
+        peer.output().is_busy = false;
+        assert!(
+            !at(2 * LIMIT - Duration::from_nanos(1)),
+            "it has all of its time again"
+        );
+        assert!(at(2 * LIMIT));
+        table.visit(peer, Visit::Ended, now, context);
+    });
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::loops::Kernel;
 use super::manager::ReactorManager;
 use super::peer::{ReadHalf, WriteHalf};
 use crate::options::Placement;
+use crate::outbox::Spares;
 use crate::protocol::chat::Chat;
 use crate::protocol::echo::Echo;
 use crate::{CloseReason, ConnectionId, Overflow, Protocol, Server};
@@ -76,7 +77,8 @@ fn who_has_said_what_nobody_has_looked_at_is_not_idle() {
     const LIMIT: Duration = Duration::from_secs(1);
     let server = Server::new(Echo).idle(LIMIT);
     drive(server, one_loop(), Kernel::Epoll, |loops| {
-        let [(speaker, mut client), (silent, _client)] = [connect(loops), connect(loops)];
+        let [(speaker, mut client), (silent, _silent), (kept, mut heard)] =
+            [connect(loops), connect(loops), connect(loops)];
         client.write_all(b"x").expect("sent");
         let deadline = Instant::now() + Duration::from_secs(60);
         let unread = |loops: &mut Loops<'_, Echo>| {
@@ -87,8 +89,10 @@ fn who_has_said_what_nobody_has_looked_at_is_not_idle() {
             assert!(Instant::now() < deadline, "it did not come");
         }
         let before = loops.all[0].1.now().checked_sub(LIMIT);
-        for id in [speaker, silent] {
-            read_half(loops, id).heard(before.expect("the clock began before"));
+        // As where others have said something first.
+        read_half(loops, kept).keep(b"y", &mut Spares::default());
+        for id in [speaker, silent, kept] {
+            read_half(loops, id).looked_at(before.expect("the clock began before"));
             let (serving, reactor) = &mut loops.all[0];
             serving.timer(id.slot(), reactor);
         }
@@ -99,11 +103,14 @@ fn who_has_said_what_nobody_has_looked_at_is_not_idle() {
             reason == Some(CloseReason::Idle)
         });
         assert!(has_ended);
-        let mut answer = [0];
-        while client.read(&mut answer).is_err() {
-            assert!(Instant::now() < deadline, "no answer");
-            loops.turn(0);
+        loops.all[0].0.read_on(kept.slot());
+        for (client, said) in [(&mut client, b'x'), (&mut heard, b'y')] {
+            let mut answer = [0];
+            while client.read(&mut answer).is_err() {
+                assert!(Instant::now() < deadline, "no answer");
+                loops.turn(0);
+            }
+            assert_eq!(answer, [said]);
         }
-        assert_eq!(&answer, b"x");
     });
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags};
@@ -11,6 +12,7 @@ use super::moves::Held;
 use super::peer::{Due, Finish, HeldUpBy, PeerEnd};
 use super::serving_loop::{Interrupted, Loop, ServingLoop};
 use super::tasks::{MovingReader, Task};
+use crate::clock::from_now;
 use crate::closing::{self, Discarded};
 use crate::connection::{Connection, Turn};
 use crate::contain::contain;
@@ -72,9 +74,6 @@ impl<P: Protocol> ServingLoop<'_, P> {
                     // not announced again.
                     let goes_on = emptied && read.end_announced;
                     read.readable = !emptied || goes_on;
-                    if self.serving.options.wants_heard() {
-                        read.heard(reactor.now());
-                    }
                     if tasks_first {
                         read.keep(&self.input[..count], &mut self.spares);
                         return self.queue(slot);
@@ -194,7 +193,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
             }
         }
         if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut())
-            && read.used(&self.serving.options, || reactor.now())
+            && read.used(&self.serving.options, Instant::now)
         {
             self.schedule(slot, reactor);
         }
@@ -302,7 +301,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         self.counters.messages.add(read.connection.messages() - messages);
         let group = read.connection.take_group();
         if let Some(alarm) = read.connection.take_alarm() {
-            read.set_alarm(alarm.map(|after| reactor.now() + after));
+            read.set_alarm(alarm.and_then(from_now));
             self.schedule(slot, reactor);
         }
         if !self.effects.no_messages() {
@@ -336,7 +335,11 @@ impl<P: Protocol> ServingLoop<'_, P> {
         match peer.read.as_mut().and_then(|read| read.due(now, options)) {
             Some(Due::Alarm) => self.call(slot, reactor, Connection::alarm),
             Some(Due::Turn) => self.read_on(slot),
-            Some(Due::End(_)) if !closing::is_silent(&peer.link.socket, self.counters) => {
+            // What has come may also be kept for this turn's end.
+            Some(Due::End(_))
+                if peer.read.as_ref().is_some_and(|read| !read.kept.is_empty())
+                    || !closing::is_silent(&peer.link.socket, self.counters) =>
+            {
                 self.looked_at.push(slot);
                 return;
             }
@@ -391,10 +394,15 @@ impl<P: Protocol> ServingLoop<'_, P> {
     /// Has those who are held up go on for a turn after a while, where they are not to wait to the end; and those who
     /// are not, any more, be idle from now on.
     pub fn look_at_held(&mut self, reactor: &mut Loop<P::Session>) {
+        if self.looked_at.is_empty() {
+            return;
+        }
+        // Not the time of the turn: what the sessions took of it is none of their clients'.
+        let now = Instant::now();
         while let Some(slot) = self.looked_at.pop() {
             if let Some(read) = self.peers.at(slot).and_then(|peer| peer.read.as_mut()) {
-                read.begin_throttle(reactor.now(), &self.serving.options);
-                read.looked_at(reactor.now());
+                read.begin_throttle(now, &self.serving.options);
+                read.looked_at(now);
                 self.schedule(slot, reactor);
             }
         }
