@@ -31,38 +31,44 @@ fn ratio(n: u64) -> Statistic {
     TIME.of(case(n)).over(TIME.of(case(0)))
 }
 
-static TOY: Experiment = Experiment {
-    id: "toy",
-    question: "",
-    first_run: true,
-    sources: &[],
-    primary: const { &[TIME] },
-    how: "",
-    control: "",
-    traps: &[],
-    source: "",
-    calls: &[],
-    plan: |_| Plan {
-        cases: Vec::new(),
-        reference: Params::new(),
-        budget: Duration::ZERO,
-    },
-    run: |_, _| unreachable!("the run is stored"),
-    read: |view| Answer {
-        claims: vec![
-            (AT_LEAST, ratio(1).into()),
-            (BETWEEN, ratio(2).into()),
-            (AT_MOST, ratio(4).into()),
-        ],
-        comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
-        rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
-        costs: [0, 1, 3]
-            .iter()
-            .filter_map(|&n| view.cost(("make", "thread"), "by hand", &TIME.of(case(n)), "ns"))
-            .collect(),
-        ..Answer::default()
-    },
-};
+const fn toy(read: fn(&View<'_>) -> Answer) -> Experiment {
+    Experiment {
+        id: "toy",
+        question: "",
+        first_run: true,
+        sources: &[],
+        primary: const { &[TIME] },
+        how: "",
+        control: "",
+        traps: &[],
+        source: "",
+        calls: &[],
+        plan: |_| Plan {
+            cases: Vec::new(),
+            reference: Params::new(),
+            budget: Duration::ZERO,
+        },
+        run: |_, _| unreachable!("the run is stored"),
+        read,
+    }
+}
+
+static TOY: Experiment = toy(|view| Answer {
+    claims: vec![
+        (AT_LEAST, ratio(1).into()),
+        (BETWEEN, ratio(2).into()),
+        (AT_MOST, ratio(4).into()),
+    ],
+    comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
+    rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
+    costs: [0, 1, 3]
+        .iter()
+        .filter_map(|&n| view.cost(("make", "thread"), "by hand", &TIME.of(case(n)), "ns"))
+        .collect(),
+    ..Answer::default()
+});
+/// The same where nobody claims anything.
+static WITHOUT_CLAIMS: Experiment = toy(|_| Answer::default());
 const CATALOGUE: Catalogue = Catalogue {
     experiments: &[&TOY],
     tables: &[over_several],
@@ -280,6 +286,16 @@ fn where_precision_is_wanted_cases_with_a_wide_interval_go_on_too() {
         run.take(1..=rounds, &[0, 1, 2, 4], wide);
         assert_eq!(run.going_on(), expected, "{}", profile.name());
     }
+    // Nothing is known of their precision before a look.
+    const CATALOGUE: Catalogue = Catalogue {
+        experiments: &[&WITHOUT_CLAIMS],
+        tables: &[],
+    };
+    let on = |run: &Run| going_on(CATALOGUE, &run.store, "toy").unwrap().len();
+    let (mut before, mut after) = (Run::new(Profile::Standard), Run::new(Profile::Standard));
+    before.measure(1..=10, &[0, 1, 2, 4], wide);
+    after.take(1..=10, &[0, 1, 2, 4], wide);
+    assert_eq!([on(&before), on(&after)], [0, 1]);
 }
 
 #[test]
