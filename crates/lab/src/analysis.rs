@@ -77,7 +77,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
                 "The load was interrupted; what is here is until then."
             }
             _ => {
-                "The run was interrupted: some rounds are missing. `threadgauge run --resume` goes on with it."
+                "The run was interrupted: some rounds are missing. `threadgauge run --resume DIR` goes on with it."
             }
         };
         warnings.insert(0, says.to_owned());
@@ -263,7 +263,8 @@ impl Measured {
                     |f: &Finding| matches!(f.verdict, Some(Verdict::Holds | Verdict::DoesNotHold));
                 if let Some(mut finding) = finding.filter(is_definite) {
                     if look.rounds < self.rounds {
-                        finding.says += &format!(" Decided after {} rounds.", look.rounds);
+                        finding.says +=
+                            &format!(" Decided after {} rounds: this figure is of those.", look.rounds);
                     }
                     decided.entry(id).or_insert(finding);
                 }
