@@ -217,7 +217,7 @@ fn facts(view: &View<'_>, of: Setting) -> Vec<Finding> {
     let silence = |arrangement: Arrangement| {
         let silence = view.estimate(&SILENCE.of(of.case(arrangement, Load::Crash)))?;
         let says = format!(
-            "{}: {}: nobody is served for {} when the logic crashes.",
+            "{}: {}: the longest time without an answer is {} when the logic crashes.",
             of.words(),
             arrangement.name(),
             silence.show("ns")
@@ -266,9 +266,9 @@ fn charts(view: &View<'_>, settings: &[Setting]) -> Vec<Figure> {
                 delay(P99, of)
             })
         });
-    let silences = settings
-        .iter()
-        .fold(chart("silence", "How long nobody is served"), |chart, of| {
+    let silences = settings.iter().fold(
+        chart("silence", "The longest time without an answer"),
+        |chart, of| {
             let silence = |load, arrangement| SILENCE.of(of.case(arrangement, load)).times(1e-6);
             let chart = by_arrangement(chart, format!("crash: {}", of.words()), |of| {
                 silence(Load::Crash, of)
@@ -276,7 +276,8 @@ fn charts(view: &View<'_>, settings: &[Setting]) -> Vec<Figure> {
             by_arrangement(chart, format!("no crash: {}", of.words()), |of| {
                 silence(Load::Saturated, of)
             })
-        });
+        },
+    );
     let charts = [
         rates
             .y(Scale::Linear, "thousand messages a second")
@@ -364,7 +365,7 @@ fn crash_table(view: &View<'_>, settings: &[Setting]) -> Table {
             "setting",
             "connections that survive",
             "answers lost",
-            "nobody is served for",
+            "longest time without an answer",
             "without a crash",
         ],
         rows(settings, figures),

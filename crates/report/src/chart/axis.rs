@@ -254,6 +254,14 @@ fn nice(step: f64) -> f64 {
     mantissa * power
 }
 
+/// What stands at an axis: its label, and that it is logarithmic, which few ticks do not show.
+pub(super) fn titled(axis: &threadgauge_results::Axis) -> String {
+    match axis.scale {
+        Scale::Log => format!("{}, log", axis.label),
+        Scale::Linear | Scale::Category => axis.label.clone(),
+    }
+}
+
 /// The name of a category on the horizontal axis.
 pub(crate) fn category(point: &Point) -> String {
     point.label.clone().unwrap_or_else(|| units::tick(point.x))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use threadgauge_results::published::cited;
 use threadgauge_results::{Figure, Point};
 
-use super::axis::{Axis, category, in_lines, width};
+use super::axis::{Axis, category, in_lines, titled, width};
 use super::lines::said;
 use super::look::{Line, Look};
 use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
@@ -38,7 +38,7 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
     let span = full - left - RIGHT;
     let at = |v: f64| left + value.place(v) * span;
 
-    let more = (name_lines(full, &figure.y.label).len() - 1) as f64 * LINE;
+    let more = (name_lines(full, &titled(&figure.y)).len() - 1) as f64 * LINE;
     let mut svg = Svg::open(head, full, TOP + height + BOTTOM + more);
     for (tick, label) in value.labels(span) {
         svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
@@ -47,7 +47,7 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         }
     }
     svg.text(0.0, 14.0, "start", "t", &figure.x.label);
-    svg.name(left + span / 2.0, TOP + height + 43.0, full, &figure.y.label);
+    svg.name(left + span / 2.0, TOP + height + 43.0, full, &titled(&figure.y));
     let mut top = TOP;
     for row in &rows {
         svg.line("a f", (0.0, top), (left + span, top));
