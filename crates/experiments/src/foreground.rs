@@ -196,8 +196,8 @@ fn answer(view: &View<'_>) -> String {
         false => "With",
     };
     format!(
-        "{helps} a computation of 60 ms done inline, the latest beat comes {} late; with a background \
-         thread on the same CPU it is {}{several}.",
+        "{helps} a computation of 60 ms done inline, the latest beat comes {} late, and \
+         with a background thread on the same CPU {}{several}.",
         inline.plain("ns"),
         background.plain("ns")
     )
@@ -281,8 +281,8 @@ mod tests {
         assert_eq!(cells[0].1.values(), [20.0; 7]);
         assert_eq!(
             answer(&quick),
-            "A background thread keeps the foreground responsive: with a computation of 60 ms done inline, the latest beat comes 60.0 ms late; with a \
-             background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
+            "A background thread keeps the foreground responsive: with a computation of 60 ms done inline, the latest beat comes 60.0 ms late, and with a \
+             background thread on the same CPU 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
         let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {
