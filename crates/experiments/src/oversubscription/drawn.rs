@@ -88,9 +88,22 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         let chart = Chart::new(view, id, title).note(note);
         chart.x(Scale::Log, "threads").y(Scale::Linear, y)
     };
+    let slowdowns = Chart::new(
+        view,
+        "slowdown",
+        "How much longer the same work takes with more threads",
+    )
+    .note(format!(
+        "Threads that yield do so after a slice ({slice}); those that do not only compute. 1 is one thread on one CPU, and two on \
+         two."
+    ))
+    .x(Scale::Log, "threads")
+    .y(Scale::Log, "time, times that of as many threads as CPUs");
+    let both = [(main, "yield".to_owned()), (control(view), "neither".to_owned())];
+    let slowdowns = by_group(slowdowns, &both, |group, n| (n >= group.cpus).then(|| group.slowdown(n)));
     let overheads = chart(
         "overhead",
-        "What sharing a fixed amount of work among more threads costs",
+        "The same beside what the source measured",
         "overhead, %",
         "Over one yielding thread on one CPU and two on two, as in the source; the controls that do not yield over \
          themselves. The source's times probably include starting and ending its threads, in runs of ten seconds; \
@@ -160,7 +173,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     .line("processes that yield, one CPU", switches(yields.processes()))
     .line("processes that yield, two CPUs", switches(yields.processes().cpus(2)))
     .line("threads that do not, one CPU", switches(control));
-    let charts = [overheads, windows_98, gains, sleeping, switches].map(Chart::drawn);
+    let charts = [slowdowns, overheads, windows_98, gains, sleeping, switches].map(Chart::drawn);
     let more = [curve::figure(view), by_cpus(view)];
     charts.into_iter().chain(more).flatten().collect()
 }
