@@ -254,6 +254,7 @@ fn read(view: &View<'_>) -> Answer {
         comparisons: comparisons(view),
         figures: charts(view),
         tables: vec![sides(view)],
+        costs: second_cpu(view).into_iter().collect(),
         ..Answer::default()
     }
 }
@@ -306,6 +307,17 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("process-cpu-use-lower", used),
         ("smt-is-not-a-second-cpu", on_all_cpus(view, |all| smt(view, all))),
     ]
+}
+
+/// What a second CPU brings to two threads that only compute.
+fn second_cpu(view: &View<'_>) -> Option<Cost> {
+    let all = view.all_cpus().filter(|&all| all > 1)?;
+    let gain = THREADS
+        .time()
+        .over(THREADS.on_all(all).units(2).time())
+        .less_one();
+    let what = ("gain of a second CPU, computing", "thread");
+    view.cost(what, "two that only compute, and never yield", &gain, "share")
 }
 
 /// What two threads do on one core over what they do on two, where a core has two CPUs.

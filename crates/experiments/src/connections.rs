@@ -10,7 +10,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_load::{Answers, ClientPool, Codec, Event, Frames, LoadError};
 use threadgauge_machine::Activity;
-use threadgauge_results::{Table, units};
+use threadgauge_results::{Figure, Table, units};
 
 use crate::servers::clients::{Addresses, has_room};
 use crate::servers::contenders::Who;
@@ -433,6 +433,7 @@ fn read(view: &View<'_>) -> Answer {
         }),
         claims: claims(),
         comparisons: comparisons(view),
+        figures: accepted(view).into_iter().collect(),
         tables: vec![connections_table(view), room_table(view)],
         ..Answer::default()
     }
@@ -463,7 +464,29 @@ fn answer(view: &View<'_>) -> String {
     let kept = kept.map_or_else(String::new, |bytes| {
         format!("; to keep one takes {} of memory", bytes.plain("B"))
     });
-    format!("{accepting}{kept}.")
+    let at_once = cases(What::Room).into_iter().rev().find_map(|case| {
+        let estimate = view.estimate(&OURS.what(What::Room).connections(case.connections).of(CPU))?;
+        Some((case.connections, estimate.plain("ns")))
+    });
+    let spoken = at_once.map_or_else(String::new, |(members, cpu)| {
+        format!("; one that comes, speaks once to a room of {members} and goes takes {cpu} of CPU time")
+    });
+    format!("{accepting}{kept}{spoken}.")
+}
+
+/// What each server needs to accept.
+fn accepted(view: &View<'_>) -> Option<Figure> {
+    let chart = Chart::new(view, "accept", "What it costs a server to accept a connection")
+        .note("The floor is a loop around accept that says INFO.")
+        .x(Scale::Category, "server")
+        .y(Scale::Log, "CPU time of a connection, µs");
+    let numbers = [1_000, CLAIMED].into_iter();
+    let of = |connections: u64| SERVERS.map(|who| (who.name(), OURS.who(who).connections(connections).of(CPU).times(1e-3)));
+    numbers
+        .fold(chart, |chart, connections| {
+            chart.line(format!("{} connections", units::count(count(connections))), of(connections))
+        })
+        .drawn()
 }
 
 /// Every case of any profile, in the order of the tables.

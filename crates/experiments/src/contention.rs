@@ -516,7 +516,7 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
             chart.line(line.by.name(), points)
         },
     );
-    [means, scaling, steps, reading]
+    [steps, means, scaling, reading]
         .into_iter()
         .filter_map(Chart::drawn)
         .collect()

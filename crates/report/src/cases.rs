@@ -122,6 +122,19 @@ impl<'a> Cases<'a> {
         }
     }
 
+    /// At most so many metrics: the primary ones, then those that most cases have, in the order of all.
+    pub fn commonest(&self, most: usize) -> Vec<&Metric<'a>> {
+        let had = |metric: &Metric<'_>| {
+            let cases = self.experiment.cases.iter();
+            cases.filter(|case| metric.of(case).is_some()).count()
+        };
+        let mut others: Vec<usize> = (self.primary..self.metrics.len()).collect();
+        others.sort_by_key(|&i| std::cmp::Reverse(had(&self.metrics[i])));
+        let mut chosen: Vec<usize> = (0..self.primary).chain(others).take(most).collect();
+        chosen.sort_unstable();
+        chosen.into_iter().map(|i| &self.metrics[i]).collect()
+    }
+
     /// What the cases share, in a sentence; empty where they share nothing.
     pub fn shared_line(&self) -> String {
         let params = self.shared.iter().map(|(n, v)| format!("{n}={v}"));

@@ -107,13 +107,20 @@ fn cost<'a>(results: &'a Results, what: &str) -> Option<&'a Cost> {
 }
 
 fn does_a_second_cpu_help(results: &Results) -> Option<String> {
-    let gain = cost(results, "gain of a second CPU")?;
-    let word = if gain.value >= HELPS { "Yes" } else { "Hardly" };
-    let figure = with_unit(gain.value, gain.ci95, &gain.unit);
-    Some(format!(
-        "{word}: on average it adds {figure} to what one does ({}s: {}).",
-        gain.kind, gain.how
-    ))
+    let gains = ["gain of a second CPU, computing", "gain of a second CPU"];
+    let gains: Vec<&Cost> = gains.into_iter().filter_map(|what| cost(results, what)).collect();
+    let parts = gains.iter().map(|gain| {
+        let figure = with_unit(gain.value, gain.ci95, &gain.unit);
+        format!("{figure} to what one does ({}s: {})", gain.kind, gain.how)
+    });
+    let parts: Vec<String> = parts.collect();
+    let helped = gains.iter().filter(|gain| gain.value >= HELPS).count();
+    let word = match helped {
+        0 => "Hardly",
+        helped if helped < gains.len() => "It depends on what they do",
+        _ => "Yes",
+    };
+    (!parts.is_empty()).then(|| format!("{word}: on average it adds {}.", parts.join("; ")))
 }
 
 fn how_many_threads(results: &Results) -> Option<String> {

@@ -154,10 +154,22 @@ pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String
     (format!("{number} {name}").trim_end().to_owned(), interval)
 }
 
+/// What a claim's figure is of; where each of several cells has to keep the rule, the one that decided.
+fn of_what(claim: &Claim, finding: &Finding) -> String {
+    let divided = claim.statistic.replace(" / ", " ÷ ");
+    let decided_by = || {
+        let (cell, _) = finding.reason.as_ref()?.split_once(": ")?;
+        let (before, _) = divided.split_once(", each ")?;
+        let is_cell = cell.split(',').all(|part| part.contains('='));
+        is_cell.then(|| format!("{before}, at {}", cell.replace(',', ", ")))
+    };
+    decided_by().unwrap_or(divided)
+}
+
 /// The figure of a finding on `claim`, and its rule, in the unit of the saying; none without a figure.
 pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
     let value = finding.measured?;
-    let divided = claim.statistic.replace(" / ", " ÷ ");
+    let divided = of_what(claim, finding);
     if is_said_in_percent(claim) {
         let more = |v: f64| v - 1.0;
         let scale = Scale::of("share", 1.0);

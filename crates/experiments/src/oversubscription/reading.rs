@@ -61,16 +61,13 @@ fn overheads(view: &View<'_>, slice: Slice) -> Option<String> {
         let overhead = view.estimate(&group.overhead(n))?;
         Some(format!("{} with {n}", overhead.plain("share")))
     };
-    // Two threads at the matched slice are no news.
-    let counts = if slice == Slice::Matched {
-        [4, 32, 128, 1024, 8192]
-    } else {
-        [2, 32, 128, 1024, 8192]
-    };
-    let mut says: Vec<String> = counts.into_iter().filter_map(overhead).collect();
-    if says.is_empty() {
-        says = COUNTS[1..].iter().copied().filter_map(overhead).collect();
-    }
+    // Some and most of them: the curve is the picture's.
+    let counts = group.counts(view);
+    let some = [32, 4].into_iter().find(|n| counts.contains(n));
+    let most = counts.into_iter().max().filter(|n| *n > 1);
+    let mut told: Vec<u64> = some.into_iter().chain(most).collect();
+    told.dedup();
+    let says: Vec<String> = told.into_iter().filter_map(overhead).collect();
     let length = match slice {
         Slice::Matched => format!(
             "{} of work (the matched slice: two cost 1 %, as in the source)",

@@ -351,11 +351,16 @@ fn answer(view: &View<'_>) -> String {
         [only] => only.clone(),
         [first, .., last] => format!("{first} and {last}"),
     };
-    let lead = lead(view, into).map_or_else(String::new, |(says, _)| format!("; {says}"));
-    format!(
-        "Compared with 255 threads, 255 processes that print {} on one CPU take {ends}{lead}.",
-        to(into)
-    )
+    match lead(view, into) {
+        Some((says, _)) => format!(
+            "Of 255 units that print {} on one CPU, {says}: processes take {ends}.",
+            to(into)
+        ),
+        None => format!(
+            "Compared with 255 threads, 255 processes that print {} on one CPU take {ends}.",
+            to(into)
+        ),
+    }
 }
 
 fn key_number(view: &View<'_>) -> Option<KeyNumber> {

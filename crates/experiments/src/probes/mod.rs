@@ -4,7 +4,7 @@
 //! One file a probe; how each is measured is said in `EXPERIMENT`.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Lack;
+use threadgauge_results::{Figure, Lack};
 
 use crate::guests::{EMPTY_LOOP_OPTIMISED, EMPTY_LOOP_PLAIN};
 
@@ -139,19 +139,17 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 }
 
 fn read(view: &View<'_>) -> Answer {
-    let facts = facts(view);
-    let sentences: Vec<&str> = facts.iter().map(|f| f.says.as_str()).collect();
-    let answer = sentences.join(" ");
     Answer {
-        answer,
+        answer: answer(view),
         number: view.number(
             "fixed work beside 16 threads that mostly sleep ÷ alone: time, one CPU",
             &sleepers(),
             "ratio",
         ),
         claims: claims(view),
-        facts,
+        facts: facts(view),
         comparisons: comparisons(),
+        figures: chart(view).into_iter().collect(),
         ..Answer::default()
     }
 }
@@ -172,6 +170,10 @@ fn over(what: What, [how, control]: [How; 2]) -> Statistic {
 
 fn sleepers() -> Statistic {
     over(What::Neighbours, [How::Sleeping, How::Alone])
+}
+
+fn computing() -> Statistic {
+    over(What::Neighbours, [How::Computing, How::Alone])
 }
 
 fn sliced() -> Statistic {
@@ -234,13 +236,55 @@ fn comparisons() -> Vec<Pair> {
     ]
 }
 
+/// All five in a sentence; the facts have a sentence each.
+fn answer(view: &View<'_>) -> String {
+    let figure = |statistic: Statistic, unit: &str| Some(view.estimate(&statistic)?.plain(unit));
+    let neighbours = || {
+        let [sleeping, computing] = [sleepers(), computing()].map(|of| figure(of, "ratio"));
+        let (sleeping, computing) = (sleeping?, computing?);
+        Some(format!(
+            "work takes {sleeping} times as long beside 16 sleepers ({computing} beside 16 that compute)"
+        ))
+    };
+    let parts = [
+        neighbours(),
+        figure(sliced(), "ratio").map(|times| format!("matrix products in four threads {times} times as long as in turn")),
+        figure(SWITCHES.of(readings(view)), "count")
+            .map(|switches| format!("a million readings of the clock see {switches} context switches")),
+        figure(on_cpu(), "share").map(|share| format!("a timer leaves its thread the CPU for {share} of the time")),
+        figure(removed(), "share").map(|share| format!("an empty loop takes {share} of its time once optimised")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("On one CPU, {}.", parts.join("; "))
+}
+
+/// What slows work and what does not.
+fn chart(view: &View<'_>) -> Option<Figure> {
+    Chart::new(view, "slower", "What makes the same work take longer")
+        .note("Beside others, it is the time of work that has the CPU to itself otherwise; in threads, that of one product after the other.")
+        .x(Scale::Category, "the work")
+        .y(Scale::Log, "time, times that of the work alone or in turn")
+        .line(
+            "on one CPU",
+            [
+                ("beside 16 threads that sleep", sleepers()),
+                ("beside 16 that compute", computing()),
+                ("matrices in four threads", sliced()),
+            ],
+        )
+        .drawn()
+}
+
 /// One sentence a probe, each with its figure.
 fn facts(view: &View<'_>) -> Vec<Finding> {
     let estimate = |statistic: Statistic| view.estimate(&statistic);
     let switches = |case: Case| estimate(SWITCHES.of(case));
     let neighbours = || {
         let sleeping = estimate(sleepers())?;
-        let computing = estimate(over(What::Neighbours, [How::Computing, How::Alone]))?;
+        let computing = estimate(computing())?;
         let says = format!(
             "Beside 16 threads that mostly sleep, fixed work on one CPU takes {} times as long as alone, and \
              beside 16 that compute {} times as long.",
@@ -362,11 +406,9 @@ mod tests {
         }
         assert_eq!(
             read(&view).answer,
-            "Beside 16 threads that mostly sleep, fixed work on one CPU takes 0.99 times as long as alone, and beside \
-             16 that compute 17.0 times as long. Four matrix products in four threads on one CPU take 1.01 times as long as \
-             one after the other. There are 3 context switches during a million readings of the clock, and 3 while computing \
-             for as long. A thread that has armed a timer goes on computing: it is on the CPU for 99.0 % of the time until it \
-             expires."
+            "On one CPU, work takes 0.99 times as long beside 16 sleepers (17.0 beside 16 that compute); matrix products in four \
+             threads 1.01 times as long as in turn; a million readings of the clock see 3 context switches; a timer leaves its \
+             thread the CPU for 99.0 % of the time."
         );
     }
 

@@ -278,10 +278,20 @@ fn charts(view: &View<'_>, settings: &[Setting]) -> Vec<Figure> {
             })
         },
     );
+    let survivors = settings.iter().fold(
+        chart("survivors", "Who survives when the logic crashes"),
+        |chart, of| {
+            let share = |arrangement| SURVIVED.of(of.case(arrangement, Load::Crash)).times(100.0);
+            by_arrangement(chart, of.words(), share)
+        },
+    );
     let charts = [
         rates
             .y(Scale::Linear, "thousand messages a second")
             .note("Saturated. staged: message I/O is a process, decoding and logic are threads of another."),
+        survivors
+            .y(Scale::Linear, "connections that survive, %")
+            .note("One message crashes the logic of a saturated server."),
         delays
             .y(Scale::Log, "delay, ms")
             .note("From when a message was due. Each arrangement has half of its own rate."),

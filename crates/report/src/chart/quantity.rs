@@ -4,12 +4,13 @@
 const SIGNED: [&str; 3] = ["overhead, %", "gain, %", "elapsed time over theory, %"];
 
 /// Quantities that are a part of a whole, and that whole.
-const PARTS: [(&str, f64); 7] = [
+const PARTS: [(&str, f64); 8] = [
     ("share of looks", 1.0),
     ("share of the time that a CPU was not idle", 1.0),
     ("share of the CPUs that units can use", 1.0),
     ("share of computing, %", 100.0),
     ("newcomers answered, %", 100.0),
+    ("connections that survive, %", 100.0),
     ("trials in which all others finished, %", 100.0),
     ("% of the programs", 100.0),
 ];

@@ -15,6 +15,9 @@ const SHOWN: usize = 12;
 /// So many metrics of a case fit on a sheet of paper, the primary ones first.
 const ON_PAPER: usize = 8;
 
+/// So many a screen has room for; experiments with a metric for each of many objects have over a hundred.
+const ON_SCREEN: usize = 16;
+
 /// The head of a column.
 pub(super) struct Head {
     text: Markup,
@@ -64,6 +67,8 @@ impl Head {
 /// The cases with their parameters and figures.
 pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
     let notes = columns.has_notes();
+    let metrics = columns.commonest(ON_SCREEN);
+    let of_all = columns.metrics.len();
     let is_number = |p: &str| e.cases.iter().all(|c| is_digits(&Cases::param(c, p)));
     let numbers: Vec<bool> = columns.params.iter().map(|p| is_number(p)).collect();
     let mut heads: Vec<Head> = (columns.params.iter().zip(&numbers))
@@ -75,7 +80,7 @@ pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
             }
         })
         .collect();
-    heads.extend(columns.metrics.iter().enumerate().map(|(i, m)| Head {
+    heads.extend(metrics.iter().enumerate().map(|(i, m)| Head {
         screen_only: i >= ON_PAPER,
         ..Head::with_interval(&m.head())
     }));
@@ -84,14 +89,17 @@ pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
     }
     let caption = markup! {
         "Cases of " (clean(&e.id)) ". " (columns.figures_line()) " " (clean(&columns.shared_line()))
-        @if columns.metrics.len() > ON_PAPER {
-            span.paper-only { " The first " (ON_PAPER) " of " (columns.metrics.len()) " metrics; results.xlsx has all." }
+        @if metrics.len() < of_all {
+            span.screen-only { " The " (metrics.len()) " of " (of_all) " metrics that most cases have; results.xlsx has all." }
+        }
+        @if of_all > ON_PAPER {
+            span.paper-only { " The first " (ON_PAPER) " of " (of_all) " metrics; results.xlsx has all." }
         }
     };
     let rows = e
         .cases
         .iter()
-        .map(|case| row(case, columns, &numbers, notes))
+        .map(|case| row(case, columns, &metrics, &numbers, notes))
         .collect();
     folding(
         &format!("{}-table", section_id(&e.id)),
@@ -102,7 +110,13 @@ pub(super) fn table(e: &ExperimentResult, columns: &Cases<'_>) -> Markup {
     )
 }
 
-fn row(case: &CaseResult, columns: &Cases<'_>, numbers: &[bool], notes: bool) -> Markup {
+fn row(
+    case: &CaseResult,
+    columns: &Cases<'_>,
+    metrics: &[&Metric<'_>],
+    numbers: &[bool],
+    notes: bool,
+) -> Markup {
     let missing = case.status != Status::Ok;
     markup! {
         tr class=[missing.then_some("missing")] {
@@ -111,7 +125,7 @@ fn row(case: &CaseResult, columns: &Cases<'_>, numbers: &[bool], notes: bool) ->
                 @let class = if *number { "n" } else { "p" };
                 @if i == 0 { th scope="row" class=(class) { (value) } } @else { td class=(class) { (value) } }
             }
-            @for (i, metric) in columns.metrics.iter().enumerate() { (cell(metric, metric.of(case), i >= ON_PAPER)) }
+            @for (i, metric) in metrics.iter().enumerate() { (cell(metric, metric.of(case), i >= ON_PAPER)) }
             @if notes { td.why { (clean(&columns.note(case))) } }
         }
     }
