@@ -1,4 +1,4 @@
-//! Question: how far apart are repeated calibrations of "computes for so many milliseconds", the source's way and ours?
+//! Question: how far apart are repeated calibrations of "computes for so many milliseconds", THRDPERF's way and ours?
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print.
 
@@ -24,7 +24,7 @@ const TAKEN: Metric = metric("calibration_ns", "ns");
 const SPREAD: Metric = metric("spread", "share");
 /// The same by the thread's CPU clock, which stands still while others have the CPU.
 const SPREAD_CPU: Metric = metric("spread_cpu", "share");
-/// The source's way: the share of a worker's passes that took over 1.1 times its quickest.
+/// THRDPERF's way: the share of a worker's passes that took over 1.1 times its quickest.
 const SLOW_PASSES: Metric = metric("slow_passes", "share");
 /// The largest error of a computation in a worker.
 const WORST: Metric = metric("worst_error", "share");
@@ -43,7 +43,7 @@ point! {
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "calibration",
-    question: "How far apart are repeated calibrations of \"computes for so many milliseconds\", the source's way and ours?",
+    question: "How far apart are repeated calibrations of \"computes for so many milliseconds\", THRDPERF's way and ours?",
     first_run: true,
     sources: &["000"],
     primary: &[TAKEN],
@@ -119,7 +119,7 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         number: view.number(
-            "the largest rate of 20 calibrations the source's way ÷ the smallest, less 100 %",
+            "the largest rate of 20 calibrations THRDPERF's way ÷ the smallest, less 100 %",
             &Method::Source.percent(SPREAD),
             "%",
         ),
@@ -133,7 +133,7 @@ fn read(view: &View<'_>) -> Answer {
 impl Method {
     const fn in_words(self) -> &'static str {
         match self {
-            Self::Source => "the source's way",
+            Self::Source => "THRDPERF's way",
             Self::Ours => "ours",
         }
     }
@@ -326,7 +326,7 @@ mod tests {
             fact.contains("the worst is off by 2.00 %, above the bound of 1 %"),
             "{fact}"
         );
-        let says = "the quickest and the slowest differ by 12.0 % (the source's way)";
+        let says = "the quickest and the slowest differ by 12.0 % (THRDPERF's way)";
         assert!(answer.answer.contains(says), "{}", answer.answer);
         let [apart, worst, published] = &answer.figures[0].series[..] else {
             panic!("{:?}", answer.figures[0].series)
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    /// `spread_cpu` of the source's way in two committed runs, of which one had said that the claim holds.
+    /// `spread_cpu` of THRDPERF's way in two committed runs, of which one had said that the claim holds.
     #[test]
     fn two_committed_runs_do_not_say_the_opposite_of_each_other() {
         let standard = [

@@ -386,7 +386,7 @@ impl<'v> Seen<'v> {
             let on = self.placed(server_cpus);
             charts.push(self.by_load(
                 &of("throughput"),
-                &format!("Throughput (the source's figure 7): {on}"),
+                &format!("Throughput (the JAWS case's figure 7): {on}"),
                 "thousand deliveries a second",
                 server_cpus,
                 |case| rate(case).times(THOUSAND),
@@ -400,7 +400,7 @@ impl<'v> Seen<'v> {
             ));
             charts.push(self.by_load(
                 &of("delay"),
-                &format!("Delay (the source's figure 8): {on}"),
+                &format!("Delay (the JAWS case's figure 8): {on}"),
                 "until the last of the others has it, 99th percentile, ms",
                 server_cpus,
                 |case| case.of(DELAY_P99).times(MS),
@@ -502,7 +502,7 @@ impl<'v> Seen<'v> {
     /// Which CPUs were used, as the source's chart had it.
     fn by_cpu(&self, id: &str, server_cpus: u64) -> Chart<'v> {
         let title = format!(
-            "How much each CPU was used (the source's figure 10): {}",
+            "How much each CPU was used (the JAWS case's figure 10): {}",
             self.placed(server_cpus)
         );
         let note = match server_cpus == self.cpus {

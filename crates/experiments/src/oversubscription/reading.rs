@@ -288,7 +288,7 @@ fn starting_and_ending(view: &View<'_>) -> Option<Finding> {
     let share = view.estimate(&besides)?.plain("share");
     let says = format!(
         "Starting and ending {count} threads that are alive together takes {} per thread on one CPU. With the wait at \
-         the start barrier this is {share} of the whole time; `total_ns` includes it, `elapsed_ns` does not.",
+         the start barrier this is {share} of the whole time, and in no figure of run times.",
         each.show("ns"),
     );
     Some(each.fact(says, "ns"))

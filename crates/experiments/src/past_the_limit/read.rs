@@ -294,19 +294,19 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     };
     let charts = [
         by_design(
-            "newcomers",
-            "Newcomers that are answered past the limit",
-            |case| ANSWERED.of(case).times(100.0),
-        )
-        .y(Scale::Linear, "newcomers answered, %")
-        .note("The others wait, or are refused: the table says which."),
-        by_design(
             "recovery",
             "From the newcomers' leaving to the next answer",
             |case| RECOVERY.of(case).times(1e-6),
         )
         .y(Scale::Log, "time, ms")
         .note("The limit stays. A server that found nothing left tries again after at most 100 ms."),
+        by_design(
+            "newcomers",
+            "Newcomers that are answered past the limit",
+            |case| ANSWERED.of(case).times(100.0),
+        )
+        .y(Scale::Linear, "newcomers answered, %")
+        .note("The others wait, or are refused: the table says which."),
     ];
     charts.into_iter().filter_map(Chart::drawn).collect()
 }
