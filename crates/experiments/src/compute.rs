@@ -309,15 +309,15 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
     ]
 }
 
-/// What a second CPU brings to two threads that only compute.
+/// What a second CPU brings to two threads that only compute: where there are more than two, on two cores of them.
 fn second_cpu(view: &View<'_>) -> Option<Cost> {
-    let all = view.all_cpus().filter(|&all| all > 1)?;
-    let gain = THREADS
-        .time()
-        .over(THREADS.on_all(all).units(2).time())
-        .less_one();
+    let all = view.all_cpus()?;
+    let [cores, _] = cores_and_siblings(all);
     let what = ("gain of a second CPU, computing", "thread");
-    view.cost(what, "two that only compute, and never yield", &gain, "share")
+    [THREADS.on_all(all).units(2), cores].into_iter().find_map(|case| {
+        let gain = THREADS.time().over(case.time()).less_one();
+        view.cost(what, "two that only compute, and never yield", &gain, "share")
+    })
 }
 
 /// What two threads do on one core over what they do on two, where a core has two CPUs.

@@ -597,7 +597,7 @@ mod tests {
             facts(&view)
         );
         let ids: Vec<String> = charts(&view).into_iter().map(|chart| chart.id).collect();
-        assert_eq!(ids, ["same", "across", "waiters"]);
+        assert_eq!(ids, ["median", "same", "across", "waiters"]);
         let nothing = testing::view("wake", Profile::Quick, Vec::new());
         assert!(charts(&nothing).is_empty() && answer(&nothing).is_empty());
     }

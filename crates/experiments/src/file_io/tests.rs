@@ -331,7 +331,7 @@ fn it_says_from_which_depth_on_and_what_to_take() {
     // From more threads than reads in flight nothing is gained, and the CPU time decides.
     let answer = said(&run(64, 64, 1.0));
     assert!(
-        answer.contains("with pread, by time: at no k up to 128 for 4 KiB from the device"),
+        answer.contains("with pread at no k up to 128 for 4 KiB from the device"),
         "{answer}"
     );
     assert!(

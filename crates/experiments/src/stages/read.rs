@@ -471,7 +471,7 @@ mod tests {
         let rows: Vec<usize> = answer.tables.iter().map(|table| table.rows.len()).collect();
         assert_eq!(rows, [12, 12]);
         let lines: Vec<usize> = answer.figures.iter().map(|figure| figure.series.len()).collect();
-        assert_eq!(lines, [4, 8, 8]);
+        assert_eq!(lines, [4, 4, 8, 8]);
         assert_eq!((answer.facts.len(), answer.comparisons.len()), (20, 8));
         let of_row = |row: usize| answer.tables[1].rows[row].join(" | ");
         insta::assert_snapshot!(of_row(0), @"threads | 1000 connections, 128 bytes, one CPU | 0 [0, 0] % | 1001 [1001, 1001] answers | 8.00 [8.00, 8.00] ms | 2.00 [2.00, 2.00] ms");
