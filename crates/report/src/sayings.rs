@@ -158,9 +158,11 @@ pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String
 fn of_what(claim: &Claim, finding: &Finding) -> String {
     let divided = claim.statistic.replace(" / ", " ÷ ");
     let decided_by = || {
-        let (cell, _) = finding.reason.as_ref()?.split_once(": ")?;
-        let (before, _) = divided.split_once(", each ")?;
-        let is_cell = cell.split(',').all(|part| part.contains('='));
+        // Where the claim is open, the figure may be another cell's.
+        let is_refuted = finding.verdict == Some(Verdict::DoesNotHold);
+        let (cell, _) = finding.reason.as_ref().filter(|_| is_refuted)?.split_once(": ")?;
+        let (before, each) = divided.split_once(", each ")?;
+        let is_cell = !each.contains('÷') && cell.split(',').all(|part| part.contains('='));
         is_cell.then(|| format!("{before}, at {}", cell.replace(',', ", ")))
     };
     decided_by().unwrap_or(divided)
