@@ -406,19 +406,17 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
             );
         }
     }
-    let places: [(&str, fn(Case) -> Case); 2] = [
-        ("on the same CPU", |case| case),
-        ("on another CPU", Case::across),
-    ];
+    let all = [&MEANS[..], &[Means::Spin]].concat();
+    let medians = |placed: fn(Case) -> Case| {
+        let of = move |means: Means| placed(THREAD.means(means)).of(MEDIAN).times(1e-3);
+        all.iter().map(move |&means| (means.name(), of(means)))
+    };
     let middle = Chart::new(view, "median", "How long until a thread that waits has answered")
         .note("From asking to the answer, two wake-ups: the median. Each waits at one of these means.")
         .x(Scale::Category, "means")
-        .y(Scale::Log, "time until the answer, µs");
-    let middle = places.into_iter().fold(middle, |chart, (name, placed)| {
-        let of = |means: Means| placed(THREAD.means(means)).of(MEDIAN).times(1e-3);
-        let all = MEANS.iter().chain(&[Means::Spin]);
-        chart.line(name, all.map(|&means| (means.name(), of(means))))
-    });
+        .y(Scale::Log, "time until the answer, µs")
+        .line("on the same CPU", medians(|case| case))
+        .line("on another CPU", medians(Case::across));
     [
         middle,
         spread("same", "A thread on the same CPU answers", |case| case),
