@@ -314,10 +314,12 @@ fn second_cpu(view: &View<'_>) -> Option<Cost> {
     let all = view.all_cpus()?;
     let [cores, _] = cores_and_siblings(all);
     let what = ("gain of a second CPU, computing", "thread");
-    [THREADS.on_all(all).units(2), cores].into_iter().find_map(|case| {
-        let gain = THREADS.time().over(case.time()).less_one();
-        view.cost(what, "two that only compute, and never yield", &gain, "share")
-    })
+    [THREADS.on_all(all).units(2), cores]
+        .into_iter()
+        .find_map(|case| {
+            let gain = THREADS.time().over(case.time()).less_one();
+            view.cost(what, "two that only compute, and never yield", &gain, "share")
+        })
 }
 
 /// What two threads do on one core over what they do on two, where a core has two CPUs.

@@ -481,10 +481,20 @@ fn accepted(view: &View<'_>) -> Option<Figure> {
         .x(Scale::Category, "server")
         .y(Scale::Log, "CPU time of a connection, µs");
     let numbers = [1_000, CLAIMED].into_iter();
-    let of = |connections: u64| SERVERS.map(|who| (who.name(), OURS.who(who).connections(connections).of(CPU).times(1e-3)));
+    let of = |connections: u64| {
+        SERVERS.map(|who| {
+            (
+                who.name(),
+                OURS.who(who).connections(connections).of(CPU).times(1e-3),
+            )
+        })
+    };
     numbers
         .fold(chart, |chart, connections| {
-            chart.line(format!("{} connections", units::count(count(connections))), of(connections))
+            chart.line(
+                format!("{} connections", units::count(count(connections))),
+                of(connections),
+            )
         })
         .drawn()
 }

@@ -100,7 +100,9 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     .x(Scale::Log, "threads")
     .y(Scale::Log, "time, times that of as many threads as CPUs");
     let both = [(main, "yield".to_owned()), (control(view), "neither".to_owned())];
-    let slowdowns = by_group(slowdowns, &both, |group, n| (n >= group.cpus).then(|| group.slowdown(n)));
+    let slowdowns = by_group(slowdowns, &both, |group, n| {
+        (n >= group.cpus).then(|| group.slowdown(n))
+    });
     let overheads = chart(
         "overhead",
         "The same beside what the source measured",

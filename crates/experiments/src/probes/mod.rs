@@ -248,11 +248,14 @@ fn answer(view: &View<'_>) -> String {
     };
     let parts = [
         neighbours(),
-        figure(sliced(), "ratio").map(|times| format!("matrix products in four threads {times} times as long as in turn")),
+        figure(sliced(), "ratio")
+            .map(|times| format!("matrix products in four threads {times} times as long as in turn")),
         figure(SWITCHES.of(readings(view)), "count")
             .map(|switches| format!("a million readings of the clock see {switches} context switches")),
-        figure(on_cpu(), "share").map(|share| format!("a timer leaves its thread the CPU for {share} of the time")),
-        figure(removed(), "share").map(|share| format!("an empty loop takes {share} of its time once optimised")),
+        figure(on_cpu(), "share")
+            .map(|share| format!("a timer leaves its thread the CPU for {share} of the time")),
+        figure(removed(), "share")
+            .map(|share| format!("an empty loop takes {share} of its time once optimised")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
