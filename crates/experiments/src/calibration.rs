@@ -119,7 +119,7 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         number: view.number(
-            "the largest rate of 20 calibrations THRDPERF's way ÷ the smallest, less 100 %",
+            "the largest of 20 calibrations THRDPERF's way, how much more than the smallest",
             &Method::Source.percent(SPREAD),
             "%",
         ),

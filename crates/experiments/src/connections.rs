@@ -426,7 +426,7 @@ fn read(view: &View<'_>) -> Answer {
         number: [CLAIMED, OURS.connections].into_iter().find_map(|connections| {
             let of = "ours ÷ a loop in C: CPU time of accepting one of";
             view.number(
-                format!("{of} {connections} connections"),
+                format!("{of} {} connections", units::count(count(connections))),
                 &over_floor(connections),
                 "ratio",
             )
@@ -453,7 +453,8 @@ fn answer(view: &View<'_>) -> String {
     let accepting = [CLAIMED, OURS.connections].into_iter().find_map(|connections| {
         let estimate = view.estimate(&over_floor(connections))?;
         Some(format!(
-            "To accept one of {connections} connections costs ours {} times the CPU time of a loop in C",
+            "To accept one of {} connections costs ours {} times the CPU time of a loop in C",
+            units::count(count(connections)),
             estimate.plain("ratio")
         ))
     });
@@ -478,24 +479,17 @@ fn answer(view: &View<'_>) -> String {
 fn accepted(view: &View<'_>) -> Option<Figure> {
     let chart = Chart::new(view, "accept", "What it costs a server to accept a connection")
         .note("The floor is a loop around accept that says INFO.")
-        .x(Scale::Category, "server")
+        .x(Scale::Category, "connections")
         .y(Scale::Log, "CPU time of a connection, µs");
-    let numbers = [1_000, CLAIMED].into_iter();
-    let of = |connections: u64| {
-        SERVERS.map(|who| {
-            (
-                who.name(),
-                OURS.who(who).connections(connections).of(CPU).times(1e-3),
-            )
+    let of = |who: Who| {
+        [1_000, CLAIMED].map(|connections| {
+            let case = OURS.who(who).connections(connections);
+            (units::count(count(connections)), case.of(CPU).times(1e-3))
         })
     };
-    numbers
-        .fold(chart, |chart, connections| {
-            chart.line(
-                format!("{} connections", units::count(count(connections))),
-                of(connections),
-            )
-        })
+    SERVERS
+        .into_iter()
+        .fold(chart, |chart, who| chart.line(who.name(), of(who)))
         .drawn()
 }
 
@@ -740,8 +734,8 @@ mod tests {
         let whole = read(&view(Profile::Standard, 1.5, 2_048.0));
         assert_eq!(
             whole.answer,
-            "To accept one of 10000 connections costs ours 1.50 times the CPU time of a loop in C; to keep one takes 2.00 KiB of \
-             memory."
+            "To accept one of 10\u{202f}000 connections costs ours 1.50 times the CPU time of a loop in C; to keep one \
+             takes 2.00 KiB of memory."
         );
         assert_eq!((whole.tables[0].rows.len(), whole.tables[1].rows.len()), (6, 4));
         assert_eq!(whole.tables[0].rows[0][3], "1.50 [1.50, 1.50]");

@@ -341,8 +341,17 @@ fn answer(view: &View<'_>) -> String {
     let others = [&PEERS[..], &[Who::Floor]].concat();
     let gains = others.into_iter().map(|who| (gain(level, who), who.name()));
     let beside = times_others(view, gains);
+    let is_absent = |who: &Who| {
+        let of_it = level.who(*who);
+        view.planned(of_it).next().is_some() && !view.measured(&per_cpu(of_it))
+    };
+    let absent: Vec<&str> = PEERS.into_iter().filter(is_absent).map(Who::name).collect();
+    let absent = match absent.is_empty() {
+        true => String::new(),
+        false => format!(" Not measured: {}.", absent.join(", ")),
+    };
     format!(
-        "With {} connections ours forwards {} messages for a second of its CPU time{beside}.",
+        "With {} connections ours forwards {} messages for a second of its CPU time{beside}.{absent}",
         level.connections,
         ours.plain("thousand")
     )

@@ -151,12 +151,18 @@ pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String
         (_, name) => name,
     };
     let interval = ci95.map_or_else(String::new, |ends| scale.interval(value, ends));
+    // Of what is the same in every round there is nothing to bracket.
+    let interval = if interval == format!("[{number}, {number}]") {
+        String::new()
+    } else {
+        interval
+    };
     (format!("{number} {name}").trim_end().to_owned(), interval)
 }
 
 /// What a claim's figure is of; where each of several cells has to keep the rule, the one that decided.
 fn of_what(claim: &Claim, finding: &Finding) -> String {
-    let divided = claim.statistic.replace(" / ", " ÷ ");
+    let divided = claim.measures().replace(" / ", " ÷ ");
     let decided_by = || {
         // Where the claim is open, the figure may be another cell's.
         let is_refuted = finding.verdict == Some(Verdict::DoesNotHold);
@@ -195,11 +201,8 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
                 if is_less { "less" } else { "more" }
             ),
             interval: ci95.map_or_else(String::new, |ends| scale.interval(part(value), ends)),
-            of: if is_less {
-                format!("1 less {divided}")
-            } else {
-                format!("{divided}, less 1")
-            },
+            // 25 % more, of these than of those.
+            of: divided.replacen(" ÷ ", " than ", 1),
             rule,
         });
     }
@@ -234,25 +237,26 @@ mod tests {
         let claim = claims().iter().find(|claim| is_meant(claim)).unwrap();
         let finding = Finding::fact(String::new(), Some(measured), Some(ci95), &claim.unit);
         let told = told(claim, &finding).unwrap();
-        [
-            told.figure,
-            told.interval,
-            told.of.replace(&claim.statistic.replace(" / ", " ÷ "), "…"),
-        ]
+        [told.figure, told.interval, told.of]
     }
 
     #[test]
     fn less_is_said_of_a_saying_in_percent_that_went_the_other_way() {
+        const OF: &str =
+            "elapsed time concurrent than serial, 10 ms CPU-bound on one CPU, geometric mean over n";
         let said = |measured, ci95| said_of(is_said_in_percent, measured, ci95);
-        assert_eq!(
-            said(1.25, [1.2, 1.31]),
-            ["25.0 % more", "[20.0, 31.0]", "…, less 1"]
-        );
-        assert_eq!(
-            said(0.94, [0.9, 1.02]),
-            ["6.00 % less", "[−2.00, 10.00]", "1 less …"]
-        );
+        assert_eq!(said(1.25, [1.2, 1.31]), ["25.0 % more", "[20.0, 31.0]", OF]);
+        assert_eq!(said(0.94, [0.9, 1.02]), ["6.00 % less", "[−2.00, 10.00]", OF]);
         assert_eq!(said(1.0, [0.9, 1.1])[0], "0.0 % more");
+    }
+
+    #[test]
+    fn what_no_round_changes_has_no_brackets() {
+        assert_eq!(
+            in_unit("share", 1.0, Some([1.0; 2])),
+            ("100 %".to_owned(), String::new())
+        );
+        assert_eq!(in_unit("share", 1.0, Some([0.5, 1.0])).1, "[50, 100]");
     }
 
     #[test]

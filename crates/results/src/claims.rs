@@ -69,6 +69,17 @@ impl Claim {
             max: self.holds_max.unwrap_or(f64::INFINITY),
         }
     }
+
+    /// Its statistic in a person's words: of a ratio less 1, how much more one is than the other.
+    #[must_use]
+    pub fn measures(&self) -> String {
+        let of = || {
+            let (ratio, rest) = self.statistic.split_once(", less 1")?;
+            let (this, other) = ratio.split_once(" / ")?;
+            Some(format!("{this}, how much more than {other}{rest}"))
+        };
+        of().unwrap_or_else(|| self.statistic.clone())
+    }
 }
 
 /// All claims, in the order of the sources.
@@ -322,6 +333,19 @@ mod tests {
             );
             // A ratio less 1, of what? Whoever reads a card sees these words alone.
             assert!(!of.starts_with("ratio"), "{}: the ratio of what? {of}", claim.id);
+        }
+    }
+
+    #[test]
+    fn a_ratio_less_1_is_how_much_more() {
+        for claim in claims() {
+            let words = claim.measures();
+            assert!(!words.contains("less 1"), "{words}");
+            assert_eq!(
+                words == claim.statistic,
+                !claim.statistic.contains("less 1"),
+                "{words}"
+            );
         }
     }
 

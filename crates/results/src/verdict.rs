@@ -47,7 +47,7 @@ fn says(
     let here = measured.map_or_else(|| "no figure".to_owned(), |m| with_unit(m, ci95, unit));
     format!(
         "{}: {here} here; the rule asks for {}.",
-        capitalised(&claim.statistic),
+        capitalised(&claim.measures()),
         match evidence {
             Evidence::Outside { range, .. } => asks_for_outside(*range, unit),
             _ => asks(claim.range(), unit),

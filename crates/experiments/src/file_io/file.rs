@@ -21,11 +21,7 @@ const PIECE: usize = 1 << 20;
 /// What is wrong with the folder, by its name, and what to do.
 pub(super) fn look(case: Case) -> Result<(), String> {
     let path = case.folder.path();
-    let another = match case.folder {
-        Folder::TEMPORARY => "set TMPDIR, or name another with --set folder=PATH",
-        _ => "name another with --set folder=PATH",
-    };
-    let says = |what: String| Err(format!("the folder {} {what}; {another}", path.display()));
+    let says = |what: String| Err(unfit(case, &what));
     match fs::metadata(&path) {
         Err(error) => return says(format!("cannot be used ({error})")),
         Ok(found) if !found.is_dir() => return says("is a file".to_owned()),
@@ -51,6 +47,15 @@ pub(super) fn look(case: Case) -> Result<(), String> {
     }
 }
 
+/// What is wrong with the folder of a case, by its name, and what to do.
+fn unfit(case: Case, what: &str) -> String {
+    let another = match case.folder {
+        Folder::TEMPORARY => "set TMPDIR, or name another with --set folder=PATH",
+        _ => "name another with --set folder=PATH",
+    };
+    format!("the folder {} {what}; {another}", case.folder.path().display())
+}
+
 /// Makes the file of a case. It has no name, so it is gone when this process is, however that ends. Blocks: every byte
 /// is written, and on the disk.
 pub(super) fn made(case: Case) -> Result<File, CaseError> {
@@ -60,7 +65,8 @@ pub(super) fn made(case: Case) -> Result<File, CaseError> {
         CaseError::failed(format!("{what} the file in {}", path.display()), error)
     };
     look(case).map_err(lacks)?;
-    let mut file = tempfile::tempfile_in(&path).map_err(|e| failed("making", e))?;
+    let mut file = tempfile::tempfile_in(&path)
+        .map_err(|error| lacks(unfit(case, &format!("takes no file ({error})"))))?;
     if case.from == ReadFrom::Device {
         can_bypass(&file, case).map_err(|why| {
             lacks(format!(

@@ -130,6 +130,19 @@ fn without_io_uring_its_cases_lack_the_system() {
 }
 
 #[test]
+fn a_folder_that_takes_no_file_is_a_lack_with_what_to_do() {
+    let Err(CaseError::Skipped(lack)) = made(small(Path::new("/proc/self"))) else {
+        panic!("a file of ours in /proc");
+    };
+    assert_eq!(lack.of, Need::System);
+    assert!(lack.says.starts_with("the folder /proc/self "), "{lack}");
+    assert!(
+        lack.says.ends_with("; name another with --set folder=PATH"),
+        "{lack}"
+    );
+}
+
+#[test]
 fn a_folder_that_cannot_be_used_is_refused_by_its_name_and_with_what_to_do() {
     let there = tempfile::tempdir().unwrap();
     let says = |path: &Path, file_mib: u64| {

@@ -48,7 +48,7 @@ pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
     let group = ONE.slice_us(slice);
     let most = group.counts(view).into_iter().max()?;
     let of = format!(
-        "{most} threads that keep giving up the CPU ÷ one thread: time for the same work, less 100 %, one CPU{}",
+        "{most} threads that keep giving up the CPU, how much more than one thread: time for the same work, one CPU{}",
         with_slice(slice)
     );
     view.number(of, &group.overhead(most), "overhead")

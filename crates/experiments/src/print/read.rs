@@ -353,7 +353,7 @@ fn answer(view: &View<'_>) -> String {
     };
     match lead(view, into) {
         Some((says, _)) => format!(
-            "Of 255 units that print {} on one CPU, {says}: processes take {ends}.",
+            "Of 255 units that print {} on one CPU, {says}: against threads, processes take {ends}.",
             to(into)
         ),
         None => format!(

@@ -84,8 +84,7 @@ fn others(view: &View<'_>) -> Option<String> {
 pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
     let pair = largest(view).into_iter().next()?;
     let (count, kind) = (pair.serial.count, pair.serial.kind.bound());
-    let of =
-        format!("{count} {kind} computations, at once ÷ one after the other: mean turnaround, less 100 %");
+    let of = format!("{count} {kind} computations, at once against one after the other: mean turnaround");
     view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
 }
 
@@ -252,6 +251,9 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         }
     }
     groups.retain(|group| group.len() > 1);
+    // The number is of one of these.
+    let first = largest(view).into_iter().next();
+    groups.sort_by_key(|group| !first.is_some_and(|pair| group.contains(&pair)));
     let both = |(number, group): (usize, &Vec<Pair>)| {
         [TURNAROUND, ELAPSED].map(|metric| chart(view, number + 1, group, metric))
     };

@@ -55,7 +55,9 @@ fn key_number(view: &View<'_>) -> Option<KeyNumber> {
     KINDS.into_iter().find_map(|kind| {
         let pair = longest(view, kind)?;
         let (count, kind) = (pair.serial.count, kind.bound());
-        let of = format!("{count} {kind} computations, in threads ÷ one after the other: mean turnaround, less 100 %, one CPU");
+        let of = format!(
+            "{count} {kind} computations, in threads against one after the other: mean turnaround, one CPU"
+        );
         view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
     })
 }
@@ -342,7 +344,8 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
             })
         };
         let long = BASES_MS[1..].iter().copied().rfind(drawn);
-        for base_ms in [Some(SHORT_MS), long].into_iter().flatten() {
+        // The number is of the longest.
+        for base_ms in long.into_iter().chain([SHORT_MS]) {
             charts.extend([TURNAROUND, ELAPSED].map(|metric| source_chart(view, kind, base_ms, metric)));
         }
     }

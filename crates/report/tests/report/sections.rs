@@ -116,7 +116,9 @@ fn what_to_do_and_the_number_of_an_answer_can_be_seen() {
                     e.id,
                     number.of
                 );
-                let is_divided = number.of.contains('÷');
+                let is_divided = [" ÷ ", ", how much more than ", " against "]
+                    .into_iter()
+                    .any(|words| number.of.contains(words));
                 let is_a_part = matches!(
                     number.unit.as_str(),
                     "ratio" | "share" | "overhead" | "difference"

@@ -100,7 +100,7 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
         id: claim.id.clone(),
         source: named(&claim.source),
         claim: claim.claim.clone(),
-        rule: format!("{}: {}", claim.statistic, rule(claim)),
+        rule: format!("{}: {}", claim.measures(), rule(claim)),
         state: state(claim, finding),
         measured: finding.and_then(figure),
         published: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),

@@ -89,8 +89,8 @@ fn a_machine_where_they_meet_at_700_lines_gets_the_verdicts_that_follow() {
     }
     assert_eq!(
         read(&view).answer,
-        "Of 255 units that print on the matched console on one CPU, processes finish first from about 719 lines on: processes \
-         take 3.21 times as long with 5 lines each and 0.69 times as long with 10\u{202f}000 lines each."
+        "Of 255 units that print on the matched console on one CPU, processes finish first from about 719 lines on: against \
+         threads, processes take 3.21 times as long with 5 lines each and 0.69 times as long with 10\u{202f}000 lines each."
     );
 }
 
