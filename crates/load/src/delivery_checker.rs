@@ -95,6 +95,17 @@ impl Sender {
     }
 }
 
+/// A message that nobody waits for any more, though not all have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Who sent it.
+    pub sender: usize,
+    /// When.
+    pub times: Times,
+    /// To how many it never came, without those to whom something came that nobody could read.
+    pub lost: u64,
+}
+
 impl DeliveryChecker {
     /// Nobody has sent anything. Connection *c* is in group *c* / `group_size`; with `echoes` the sender is to receive
     /// its own messages too.
@@ -240,11 +251,18 @@ impl DeliveryChecker {
         *self.unreadable.entry(connection).or_default() += 1;
     }
 
+    /// What has not come, of each message that somebody waits for: when it was sent, and to how many it has not come.
+    pub fn on_their_way(&self) -> impl Iterator<Item = (Times, u64)> + '_ {
+        let open = self.senders.iter().flat_map(|sender| &sender.open);
+        let waited_for = open.filter(|message| message.missing > 0);
+        waited_for.map(|message| (message.times, u64::from(message.missing)))
+    }
+
     /// Counts as lost what was sent before `sent_before_ns` and has not come, and tells `freed` of each message that
-    /// nobody waits for any more, by its sender.
+    /// nobody waits for any more.
     ///
     /// Looks at every sender, so call it now and then and not with every delivery.
-    pub fn give_up(&mut self, sent_before_ns: u64, mut freed: impl FnMut(usize)) {
+    pub fn give_up(&mut self, sent_before_ns: u64, mut freed: impl FnMut(GivenUp)) {
         for sender in 0..self.senders.len() {
             loop {
                 let of = &self.senders[sender];
@@ -253,15 +271,18 @@ impl DeliveryChecker {
                 if !of.open.front().is_some_and(is_overdue) {
                     break;
                 }
-                self.give_up_oldest_of(sender);
-                freed(sender);
+                let given_up = self.give_up_oldest_of(sender);
+                freed(given_up);
             }
         }
     }
 
-    fn give_up_oldest_of(&mut self, sender: usize) {
+    /// A message is open: somebody waits for it.
+    fn give_up_oldest_of(&mut self, sender: usize) -> GivenUp {
         let size = self.group_size;
         let number = self.senders[sender].oldest();
+        let times = self.senders[sender].open[0].times;
+        let mut lost = 0;
         let first = sender - sender % size;
         for connection in first..first + size {
             let place = connection * size + sender % size;
@@ -279,13 +300,17 @@ impl DeliveryChecker {
             self.senders[sender].settle(number);
             match self.unreadable.get_mut(&connection).filter(|count| **count > 0) {
                 Some(count) => *count -= 1,
-                None => self.faults.record(Fault {
-                    kind: FaultKind::Lost,
-                    connection,
-                    message: MessageId::Known { sender, number },
-                }),
+                None => {
+                    lost += 1;
+                    self.faults.record(Fault {
+                        kind: FaultKind::Lost,
+                        connection,
+                        message: MessageId::Known { sender, number },
+                    });
+                }
             }
         }
+        GivenUp { sender, times, lost }
     }
 
     /// What was wrong since it was asked last.
@@ -402,10 +427,17 @@ mod tests {
             assert_eq!(heard.by_all, connection == 9);
         }
         assert_eq!(checker.on_the_way, 1);
+        assert_eq!(checker.on_their_way().collect::<Vec<_>>(), [(AT, 1)]);
         checker.give_up(AT.sent_ns, |_| panic!("it was not sent before"));
         let mut freed = Vec::new();
-        checker.give_up(AT.sent_ns + 1, |sender| freed.push(sender));
-        assert_eq!((freed, checker.on_the_way), (vec![3], 0));
+        checker.give_up(AT.sent_ns + 1, |of| freed.push(of));
+        let given_up = GivenUp {
+            sender: 3,
+            times: AT,
+            lost: 1,
+        };
+        assert_eq!((freed, checker.on_the_way), (vec![given_up], 0));
+        assert_eq!(checker.on_their_way().count(), 0);
         let faults = checker.take_faults();
         assert_eq!(counts(&faults), [1, 0, 0, 0, 0]);
         assert_eq!(
@@ -425,7 +457,7 @@ mod tests {
         sent(&mut checker, 3);
         sent(&mut checker, 3);
         let mut freed = Vec::new();
-        checker.give_up(u64::MAX, |sender| freed.push(sender));
+        checker.give_up(u64::MAX, |of| freed.push(of.sender));
         assert_eq!((freed, checker.on_the_way), (vec![3, 3], 0));
         assert_eq!(counts(&checker.take_faults()), [18, 0, 0, 0, 0]);
     }

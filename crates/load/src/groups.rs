@@ -12,9 +12,9 @@ use threadgauge_machine::clock::{monotonic_ns, thread_cpu_ns};
 use crate::arrivals::{Arrivals, Ramp, Schedule};
 use crate::client_pool::ClientPool;
 use crate::codec::{Answers, Codec, CodecError, Event, Frames};
-use crate::delivery_checker::{DeliveryChecker, Heard, Times};
+use crate::delivery_checker::{DeliveryChecker, GivenUp, Heard, Times};
 use crate::error::LoadError;
-use crate::faults::{FaultKind, Faults};
+use crate::faults::Faults;
 use crate::latency::Latency;
 use crate::proof::{BUSIEST, InvalidRun, LEAST_PACE};
 use crate::record::{Failure, Record, Recorder, Watch};
@@ -266,6 +266,11 @@ impl Groups {
             Ended::All => self.hear_out(&mut keeping).map(|()| ended),
             Ended::Early => Ok(ended),
         });
+        // What is still on its way took until now at least.
+        let now_ns = monotonic_ns();
+        for (times, missing) in self.checker.on_their_way() {
+            keeping.loses(times, now_ns, missing);
+        }
         match ended {
             // All has come: what is no whole message is none that anybody waits for.
             Ok(Ended::All) if !self.listens_on.is_zero() => {
@@ -284,9 +289,7 @@ impl Groups {
                 recorder.record.ended_early = true;
             }
         }
-        let faults = self.checker.take_faults();
-        recorder.record.unfinished += self.checker.on_the_way + faults.count(FaultKind::Lost);
-        recorder.record.faults = Some(faults);
+        recorder.record.faults = Some(self.checker.take_faults());
         // Without those that came with other bytes.
         recorder.record.answered = self.checker.delivered - delivered;
         Ok(recorder.finish())
@@ -401,7 +404,7 @@ impl Groups {
                 }
             })?;
             now_ns = monotonic_ns();
-            self.give_up(is_silent, now_ns, |sender| freed.push(sender));
+            self.give_up(is_silent, now_ns, scribe, |sender| freed.push(sender));
             if is_silent {
                 return Ok(Ended::Early);
             }
@@ -455,7 +458,7 @@ impl Groups {
                 Some(at_ns) => limit.min(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns()))),
             };
             let is_silent = self.listen(limit, scribe, |_| {})?;
-            self.give_up(is_silent, monotonic_ns(), |_| {});
+            self.give_up(is_silent, monotonic_ns(), scribe, |_| {});
             if is_silent && starts.peek().is_some() {
                 return Ok(Ended::Early);
             }
@@ -544,13 +547,25 @@ impl Groups {
 
     /// Counts as lost what is overdue, or all that is on its way where nothing comes any more. `freed` is told the
     /// sender of each message that nobody waits for any more.
-    fn give_up(&mut self, is_silent: bool, now_ns: u64, freed: impl FnMut(usize)) {
+    fn give_up(
+        &mut self,
+        is_silent: bool,
+        now_ns: u64,
+        scribe: &mut impl Scribe,
+        mut freed: impl FnMut(usize),
+    ) {
         let patience_ns = self.plan.patience.as_nanos() as u64;
+        let tell = |of: GivenUp| {
+            if of.lost > 0 {
+                scribe.loses(of.times, now_ns, of.lost);
+            }
+            freed(of.sender);
+        };
         if is_silent {
-            self.checker.give_up(u64::MAX, freed);
+            self.checker.give_up(u64::MAX, tell);
         } else if now_ns >= self.look_ns {
             self.look_ns = now_ns + patience_ns / 4;
-            self.checker.give_up(now_ns.saturating_sub(patience_ns), freed);
+            self.checker.give_up(now_ns.saturating_sub(patience_ns), tell);
         }
     }
 }

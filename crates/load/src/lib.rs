@@ -76,7 +76,7 @@ mod users;
 pub use arrivals::{Arrivals, Ramp, Schedule};
 pub use client_pool::{ClientPool, Told};
 pub use codec::{Answers, Codec, CodecError, Event, Frame, Frames};
-pub use delivery_checker::{DeliveryChecker, Heard, Times};
+pub use delivery_checker::{DeliveryChecker, GivenUp, Heard, Times};
 pub use error::LoadError;
 pub use exchange::Exchange;
 pub use faults::{Fault, FaultKind, Faults, MessageId};

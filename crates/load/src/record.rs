@@ -538,7 +538,8 @@ impl<'a> Recorder<'a> {
     }
 
     fn over(&mut self, sent_ns: u64, now_ns: u64, count: u64) {
-        self.in_flight -= count;
+        // A run of groups may give up what one before it has sent.
+        self.in_flight = self.in_flight.saturating_sub(count);
         self.service_ns += now_ns.saturating_sub(sent_ns) as f64 * count as f64;
     }
 

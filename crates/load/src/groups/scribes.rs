@@ -16,6 +16,8 @@ pub(super) trait Scribe {
     fn receives(&mut self, _bytes: u64) {}
     /// A message that was due then will not be sent.
     fn gives_up(&mut self, _intended_ns: u64, _now_ns: u64, _copies: u64) {}
+    /// So many deliveries of a message had not come when they were given up.
+    fn loses(&mut self, _times: Times, _now_ns: u64, _count: u64) {}
     /// The loop waited since then, at most for the limit that it asked for, until now.
     fn waited(&mut self, _since_ns: u64, _now_ns: u64, _limit: Duration) {}
     /// Whether to go on, with so many deliveries on their way.
@@ -169,6 +171,12 @@ impl Scribe for Keeping<'_, '_> {
         self.recorder.gives_up(intended_ns, None, now_ns, copies);
     }
 
+    fn loses(&mut self, times: Times, now_ns: u64, count: u64) {
+        self.enter();
+        self.recorder
+            .gives_up(times.intended_ns, Some(times.sent_ns), now_ns, count);
+    }
+
     fn waited(&mut self, since_ns: u64, now_ns: u64, limit: Duration) {
         self.recorder.waited(since_ns, now_ns, limit);
     }
@@ -258,6 +266,20 @@ mod tests {
         recorder.record.last = Some(Latency::default());
         tell(&mut Keeping::new(&mut recorder, 2));
         recorder.end(1_000, 0)
+    }
+
+    #[test]
+    fn what_never_comes_is_in_the_percentiles_with_the_time_until_it_was_given_up() {
+        let mut watch = ();
+        let said = times(100, 110);
+        let record = kept(&mut watch, |keeping| {
+            keeping.speaks(said, 10, 2);
+            keeping.hears(heard(said, false), 400);
+            keeping.loses(said, 900, 1);
+        });
+        assert_eq!((record.answered, record.unfinished), (1, 1));
+        assert_eq!(of(&record.good), (1, 300.0, 300));
+        assert_eq!(of(&record.response), (2, (300 + 800) as f64 / 2.0, 800));
     }
 
     #[test]

@@ -329,7 +329,7 @@ fn a_record_has_every_delivery_and_every_fault_by_its_word() {
 }
 
 #[test]
-fn what_is_lost_is_unfinished_in_the_record() {
+fn what_is_lost_is_unfinished_and_in_the_percentiles() {
     let server = Server::start(Mistake::Lose, 50);
     let mut groups = connect(&server, Duration::from_millis(500)).unwrap();
     let record = groups.run(closed(16), SPAN, u64::MAX, &mut ()).unwrap();
@@ -339,6 +339,8 @@ fn what_is_lost_is_unfinished_in_the_record() {
         (record.unfinished, record.answered + lost),
         (lost, 9 * record.sent)
     );
+    // Each is in the percentiles.
+    assert_eq!(record.response.count(), 9 * record.sent);
 }
 
 #[test]
