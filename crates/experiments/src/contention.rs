@@ -495,10 +495,14 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         },
     );
     let steps = [By::Mutex, By::Spin, By::Atomic, By::Sharded].into_iter().fold(
-        Chart::new(view, "steps", "How often two threads on two CPUs add to a number")
-            .x(Scale::Log, "steps of computation between two additions")
-            .y(Scale::Log, "time of a step, ns")
-            .at_least(2),
+        Chart::new(
+            view,
+            "steps",
+            "What a step takes of two threads on two CPUs, by how often they add to a number",
+        )
+        .x(Scale::Log, "steps of computation between two additions")
+        .y(Scale::Log, "time of a step, ns")
+        .at_least(2),
         |chart, by| {
             let of = |steps| MUTEX.by(by).steps(steps).cpus(2).time().times(1.0 / steps as f64);
             chart.line(by.name(), STEPS.map(|steps| (steps, of(steps))))

@@ -109,7 +109,7 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
         number: view.number(
-            format!("process ids of {COUNT} threads"),
+            format!("number of process ids that {COUNT} threads have"),
             &PROCESS_IDS.of(THREADS),
             "count",
         ),

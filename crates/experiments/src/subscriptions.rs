@@ -284,14 +284,17 @@ fn answer(view: &View<'_>) -> String {
         let times = |kind| {
             let of = OURS.who(who).subscriptions(kind).over_alike();
             let times = view.estimate(&of)?.plain("ratio");
-            Some(match view.resolved(&of.less_one()) {
-                true => times,
-                false => format!("{times} (no difference that these rounds show)"),
-            })
+            Some((times, view.resolved(&of.less_one())))
         };
         let [different, changing] = [times(Kind::Different)?, times(Kind::Changing)?];
         let name = who.name();
-        Some(format!("on {name} {different} and {changing} times the CPU time"))
+        let says = format!("on {name} {} and {} times the CPU time", different.0, changing.0);
+        Some(match [different.1, changing.1] {
+            [true, true] => says,
+            [false, false] => format!("{says}, neither of which these rounds tell from as much"),
+            [false, true] => format!("{says}, the first of which these rounds do not tell from as much"),
+            [true, false] => format!("{says}, the second of which these rounds do not tell from as much"),
+        })
     };
     let said: Vec<String> = SERVERS.into_iter().filter_map(of).collect();
     if said.is_empty() {
@@ -300,7 +303,7 @@ fn answer(view: &View<'_>) -> String {
     format!(
         "With {} connections a delivery costs, where names differ and beside a thousand changes a second, {}.",
         OURS.connections,
-        said.join(", ")
+        said.join("; ")
     )
 }
 

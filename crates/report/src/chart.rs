@@ -168,7 +168,9 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         same: if figure.x.scale == Scale::Category {
             Vec::new()
         } else {
-            same(&lines, &y)
+            let mut same = same(&lines, &y);
+            same.extend(in_one_another(&lines, &y));
+            same
         },
         alike: None,
     }
@@ -288,6 +290,23 @@ fn same(lines: &[(usize, Line<'_>)], y: &Axis) -> Vec<String> {
         }
     }
     found
+}
+
+/// Where lines that go apart elsewhere meet so closely that their marks are drawn around one another.
+fn in_one_another(lines: &[(usize, Line<'_>)], y: &Axis) -> Option<String> {
+    let meet =
+        |a: &Point, b: &Point| a.x == b.x && (y.place(a.y) - y.place(b.y)).abs() * lines::TALL < lines::NEAR;
+    let mut pairs =
+        (lines.iter().enumerate()).flat_map(|(i, (_, a))| lines[i + 1..].iter().map(move |(_, b)| (a, b)));
+    let is_one = pairs.any(|(a, b)| {
+        let met = |point: &&&Point| b.points.iter().any(|other| meet(point, other));
+        let met = a.points.iter().filter(met).count();
+        0 < met && met < a.points.len()
+    });
+    is_one.then(|| {
+        "Where marks lie around one another, their figures cannot be told apart here; the table has them."
+            .to_owned()
+    })
 }
 
 /// An axis that holds all figures, and their intervals unless one would squeeze all else into a corner: of an evenly
@@ -428,6 +447,11 @@ mod tests {
         figure.series[1].name = "there".to_owned();
         assert_eq!(draw(&figure, "f").same, ["“here” and “there” lie on each other."]);
         figure.series[1].points[1].y = 8.5;
+        let same = draw(&figure, "f").same;
+        assert!(same.len() == 1 && same[0].starts_with("Where marks lie around one another"), "{same:?}");
+        for point in &mut figure.series[1].points {
+            point.y += 4.0;
+        }
         assert!(draw(&figure, "f").same.is_empty());
     }
 

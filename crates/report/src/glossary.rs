@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html as markup};
+use threadgauge_results::published::sources;
 
 /// A word with its meaning.
 #[derive(Debug, PartialEq, Eq)]
@@ -223,8 +224,19 @@ fn found(text: &str) -> impl Iterator<Item = (usize, usize, usize)> {
     text.char_indices().filter_map(move |(at, c)| {
         let begins = !joins(std::mem::replace(&mut before, c)) && at >= until;
         let (length, word) = begins.then(|| longest(&text[at..])).flatten()?;
+        if is_in_a_name(text, at) {
+            return None;
+        }
         until = at + length;
         Some((at, length, word))
+    })
+}
+
+/// Whether a source's name stands there, whose words are its own: the JAWS case is none of ours.
+fn is_in_a_name(text: &str, at: usize) -> bool {
+    sources().iter().any(|source| {
+        let mut places = text.match_indices(source.name.as_str());
+        places.any(|(begins, name)| (begins..begins + name.len()).contains(&at))
     })
 }
 

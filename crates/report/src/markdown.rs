@@ -134,11 +134,10 @@ fn by_kind(out: &mut String, units: &ByKind<'_>) {
         let what = std::iter::once(row.what.to_owned());
         what.chain(row.costs.iter().map(figure)).collect()
     };
-    rows(
-        out,
-        &heads,
-        units.parts.iter().flat_map(|part| &part.rows).map(row),
-    );
+    if !units.kinds.is_empty() {
+        let parts = units.parts.iter();
+        rows(out, &heads, parts.flat_map(|part| &part.rows).map(row));
+    }
     for part in &units.parts {
         if let (Some(act), Some(lacks)) = (part.act, part.lacks) {
             let _ = writeln!(out, "- {}: {}.", act.words(), cell(&lacks.says()));

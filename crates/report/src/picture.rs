@@ -6,7 +6,7 @@
 mod pixels;
 
 use threadgauge_results::units::counted;
-use threadgauge_results::{ExperimentResult, Results, Trust, Trusted, Verdict};
+use threadgauge_results::{ExperimentResult, KeyNumber, Results, Trust, Trusted, Verdict};
 
 use crate::chart::svg::{Svg, escape, n};
 use crate::lead::{self, Lead};
@@ -21,6 +21,8 @@ const EDGE: f64 = 44.0;
 /// Where what is said begins, and where it ends beside a figure.
 const SAID: f64 = 222.0;
 const BESIDE: f64 = 770.0;
+/// As wide as what is said below a figure.
+const FIGURE: f64 = WIDTH - EDGE - BESIDE - 16.0;
 /// Where the rows end.
 const FOOT: f64 = HEIGHT - 40.0;
 
@@ -149,7 +151,7 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
     } else {
         [18.0, 16.0]
     };
-    let saying = |size| lines(&of.claim.claim, BESIDE - SAID, size, usize::MAX);
+    let saying = |size| lines(&of.words(), BESIDE - SAID, size, usize::MAX);
     let size = if saying(sizes[0]).len() <= 3 {
         sizes[0]
     } else {
@@ -185,10 +187,13 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
     else {
         return;
     };
-    let below: Vec<String> = (lines(&format!("{of}{noise}"), WIDTH - EDGE - BESIDE - 16.0, 12.0, 3)
-        .into_iter())
-    .chain([format!("needs {rule}")])
-    .collect();
+    let needs = lines(&format!("needs {rule}"), FIGURE, 12.0, 2);
+    let below = [lines(&format!("{of}{noise}"), FIGURE, 12.0, 3), needs].concat();
+    figured(svg, &figure, &interval, &below, (top, height));
+}
+
+/// A figure at the right of a row, with what is said below it.
+fn figured(svg: &mut Svg, figure: &str, interval: &str, below: &[String], (top, height): (f64, f64)) {
     let mut y = top + (height - 34.0 - below.len() as f64 * 15.0) / 2.0 + 27.0;
     let right = WIDTH - EDGE;
     let beside = if interval.is_empty() {
@@ -201,7 +206,7 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
          <tspan font-size=\"14\" class=\"soft\">{}</tspan></text>",
         n(right),
         n(y),
-        escape(&figure),
+        escape(figure),
         escape(&beside)
     ));
     y += 3.0;
@@ -211,17 +216,19 @@ fn said(svg: &mut Svg, of: &Saying<'_>, top: f64, height: f64) {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"12\" class=\"soft\">{}</text>",
             n(right),
             n(y),
-            escape(&line)
+            escape(line)
         ));
     }
 }
 
-/// What an experiment answers, as large as it fits; its first thought where the whole does not.
+/// What an experiment answers and advises, as large as it fits beside its number; what it answers alone where both do
+/// not.
 fn answered(svg: &mut Svg, e: &ExperimentResult, with_question: bool, top: f64, height: f64) {
     const SIZES: [f64; 4] = [24.0, 21.0, 18.0, 16.0];
     bar(svg, "soft", top, height);
     text(svg, (EDGE + 18.0, top + height / 2.0 + 6.0), 15.0, "b", &e.id);
-    let room = WIDTH - EDGE - SAID;
+    let number = e.number.as_ref();
+    let room = if number.is_some() { BESIDE } else { WIDTH - EDGE } - SAID;
     let head = if with_question {
         lines(&e.question, room, 14.0, 1)
     } else {
@@ -229,8 +236,12 @@ fn answered(svg: &mut Svg, e: &ExperimentResult, with_question: bool, top: f64, 
     };
     let space = height - 18.0 - 20.0 * head.len() as f64;
     let short = short_answer(e);
+    let advised = match e.advice.is_empty() || short.contains(&e.advice) {
+        true => short.clone(),
+        false => format!("{}. {}", short.trim_end_matches('.'), e.advice),
+    };
     let ways =
-        [&e.answer, &short].map(|answer| SIZES.map(|size| (size, lines(answer, room, size, usize::MAX))));
+        [&advised, &short].map(|answer| SIZES.map(|size| (size, lines(answer, room, size, usize::MAX))));
     let fits = |(size, lines): &(f64, Vec<String>)| lines.len() as f64 * size * 1.3 <= space;
     let (size, answer) = ways.into_iter().flatten().find(fits).unwrap_or_else(|| {
         let size = SIZES[3];
@@ -249,6 +260,22 @@ fn answered(svg: &mut Svg, e: &ExperimentResult, with_question: bool, top: f64, 
     for line in answer {
         y += size * 1.3;
         text(svg, (SAID, y - size * 0.3), size, "", &line);
+    }
+    if let Some(KeyNumber {
+        of,
+        value,
+        ci95,
+        unit,
+    }) = number
+    {
+        let (figure, interval) = sayings::in_unit(unit, *value, *ci95);
+        figured(
+            svg,
+            &figure,
+            &interval,
+            &lines(of, FIGURE, 12.0, 4),
+            (top, height),
+        );
     }
 }
 

@@ -99,6 +99,10 @@ fn is_a_process_dear(results: &Results) -> Option<String> {
         .any(|(_, [process, thread])| process.value >= DEAR * thread.value);
     let parts: Vec<String> = parts.collect();
     let word = if is_dear { "Yes" } else { "Hardly" };
+    let word = match pairs.iter().all(|(act, _)| *act == Act::Switch) {
+        true => format!("{word}, to switch to"),
+        false => word.to_owned(),
+    };
     (!parts.is_empty()).then(|| format!("{word}: {}.", parts.join("; ")))
 }
 
@@ -126,7 +130,7 @@ fn does_a_second_cpu_help(results: &Results) -> Option<String> {
 fn how_many_threads(results: &Results) -> Option<String> {
     let dear = cost(results, "number from which work takes 10 % longer")?;
     Some(format!(
-        "From {} on that only compute, and never yield, work takes 10 % longer ({}).",
+        "With {} or more that only compute, and never yield, work takes 10 % longer ({}).",
         with_unit(dear.value, None, &dear.unit),
         dear.how
     ))

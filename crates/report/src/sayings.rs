@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::published::named;
-use threadgauge_results::units::Scale;
+use threadgauge_results::units::{Scale, capitalised};
 use threadgauge_results::{Claim, ExperimentResult, Finding, Results, Verdict, rule};
 
 use crate::words;
@@ -25,6 +25,20 @@ pub(crate) struct Saying<'a> {
     pub verdict: Verdict,
     /// What was found.
     pub finding: &'a Finding,
+}
+
+/// From so many characters on a saying is told in a few words.
+const LONG: usize = 75;
+
+impl Saying<'_> {
+    /// In a person's words; in fewer where those are long. All of them stand with the claim.
+    pub fn words(&self) -> String {
+        if self.claim.claim.chars().count() < LONG {
+            self.claim.claim.clone()
+        } else {
+            format!("{}.", capitalised(&self.claim.short))
+        }
+    }
 }
 
 /// The figure that decides a saying, in the unit of the saying.
@@ -160,24 +174,47 @@ pub(crate) fn in_unit(unit: &str, value: f64, ci95: Option<[f64; 2]>) -> (String
     (format!("{number} {name}").trim_end().to_owned(), interval)
 }
 
-/// What a claim's figure is of; where each of several cells has to keep the rule, the one that decided.
-fn of_what(claim: &Claim, finding: &Finding) -> String {
+/// What a claim's figure is of, and what its rule is said of; where each of several cells has to keep the rule, the one
+/// that decided, and all of them.
+fn of_what(claim: &Claim, finding: &Finding) -> (String, String) {
     let divided = claim.measures().replace(" / ", " ÷ ");
     let decided_by = || {
         // Where the claim is open, the figure may be another cell's.
         let is_refuted = finding.verdict == Some(Verdict::DoesNotHold);
         let (cell, _) = finding.reason.as_ref().filter(|_| is_refuted)?.split_once(": ")?;
         let (before, each) = divided.split_once(", each ")?;
-        let is_cell = !each.contains('÷') && cell.split(',').all(|part| part.contains('='));
-        is_cell.then(|| format!("{before}, at {}", cell.replace(',', ", ")))
+        let settings: Option<Vec<(&str, &str)>> = cell.split(',').map(|part| part.split_once('=')).collect();
+        let settings = settings.filter(|_| !each.contains('÷'))?;
+        let settings: Vec<String> = settings.into_iter().filter_map(setting).collect();
+        Some((
+            format!("{before}: here {}", settings.join(", ")),
+            format!(" at each {each}"),
+        ))
     };
-    decided_by().unwrap_or(divided)
+    decided_by().unwrap_or((divided, String::new()))
+}
+
+/// A setting of a cell in words; none of one that its saying has said.
+fn setting((name, value): (&str, &str)) -> Option<String> {
+    Some(match name {
+        "ring" => format!("{value} in the ring"),
+        "kib" => format!("a working set of {value} KiB"),
+        "count" => format!("{value} computations"),
+        "base_ms" => format!("{value} ms"),
+        "prints" => format!("{value} lines"),
+        "bytes" => format!("{value} bytes"),
+        "cpus" if value == "1" => "one CPU".to_owned(),
+        "cpus" => format!("{value} CPUs"),
+        "connections" => format!("{value} connections"),
+        "design" | "method" | "means" | "order" | "kind" => value.to_owned(),
+        _ => return None,
+    })
 }
 
 /// The figure of a finding on `claim`, and its rule, in the unit of the saying; none without a figure.
 pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
     let value = finding.measured?;
-    let divided = of_what(claim, finding);
+    let (divided, of_all) = of_what(claim, finding);
     if is_said_in_percent(claim) {
         let more = |v: f64| v - 1.0;
         let scale = Scale::of("share", 1.0);
@@ -203,7 +240,7 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
             interval: ci95.map_or_else(String::new, |ends| scale.interval(part(value), ends)),
             // 25 % more, of these than of those.
             of: divided.replacen(" ÷ ", " than ", 1),
-            rule,
+            rule: rule + &of_all,
         });
     }
     let unit = if finding.unit.is_empty() {
@@ -216,7 +253,7 @@ pub(crate) fn told(claim: &Claim, finding: &Finding) -> Option<Told> {
         figure,
         interval,
         of: divided,
-        rule: rule(claim),
+        rule: rule(claim) + &of_all,
     })
 }
 

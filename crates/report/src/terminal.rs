@@ -136,10 +136,15 @@ pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
     let known = |v: Verdict| rows.iter().filter(|r| r.state == v.key()).count();
     let (held, not_held) = (known(Verdict::Holds), known(Verdict::DoesNotHold));
     let elsewhere = known(Verdict::NotTestable);
+    let of_others = rows.iter().filter(|row| verdict(row).is_none()).count();
     let totals = format!(
-        "{}: ✓ {held} held · ✗ {not_held} not held · ? {} open · – {elsewhere} elsewhere",
+        "{}: ✓ {held} held · ✗ {not_held} not held · ? {} open · – {elsewhere} elsewhere{}",
         counted(rows.len(), "claim"),
-        rows.len() - held - not_held - elsewhere
+        rows.len() - held - not_held - elsewhere - of_others,
+        match of_others {
+            0 => String::new(),
+            others => format!(" · {others} of experiments not run"),
+        }
     );
     out.push('\n');
     out.push_str(&paragraph(&totals, style.width, ""));

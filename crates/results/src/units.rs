@@ -133,13 +133,15 @@ impl<'a> Scale<'a> {
         format!("[{low}, {high}]")
     }
 
-    /// Those of the median; more, within reason, where an interval that is not empty would look empty.
+    /// Those of the median; one more where an interval that is not empty would look empty, but no fifth digit: nobody
+    /// reads one.
     fn shared_decimals(&self, median: f64, ci95: Option<[f64; 2]>) -> usize {
         let mut decimals = self.own_decimals(median, ci95);
         let Some([low, high]) = ci95.map(|ends| ends.map(|end| end / self.per)) else {
             return decimals;
         };
-        while low < high && decimals < 4 && fixed(low, decimals) == fixed(high, decimals) {
+        let is_short = low.abs().max(high.abs()) < 1000.0;
+        if low < high && decimals < 4 && is_short && fixed(low, decimals) == fixed(high, decimals) {
             decimals += 1;
         }
         decimals
@@ -269,6 +271,15 @@ fn superscript(c: char) -> char {
 /// A whole number with its digits grouped.
 pub fn count(n: usize) -> String {
     group(&n.to_string())
+}
+
+/// With its first letter large, as at the beginning of a sentence.
+#[must_use]
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// *One CPU*, *2 CPUs*.
@@ -467,9 +478,10 @@ mod tests {
             Scale::of("ns", 12.4).interval(12.4, [12.41, 12.43]),
             "[12.41, 12.43]"
         );
-        // Within reason: to four decimals. One that is empty may look so.
+        // Within reason: to four digits. One that is empty may look so.
         let of = |ends| Scale::of("ns", 12.4).interval(12.4, ends);
-        assert_eq!(of([12.400_01, 12.400_02]), "[12.4000, 12.4000]");
+        assert_eq!(of([12.401, 12.402]), "[12.40, 12.40]");
+        assert_eq!(Scale::of("count", 14_231.0).interval(14_231.0, [14_231.2, 14_231.3]), "[14\u{202f}231, 14\u{202f}231]");
         assert_eq!(of([12.4, 12.4]), "[12.4, 12.4]");
     }
 

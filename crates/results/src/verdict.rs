@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadgauge_stats::{Estimate, StatsError, holm, jointly_beyond};
 
-use crate::units::{Scale, counted, with_unit};
+use crate::units::{Scale, capitalised, counted, with_unit};
 use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Rule, Verdict};
 
 /// What a finding from disturbed rounds says besides.
@@ -75,13 +75,6 @@ fn asks(Range { min, max }: Range, unit: &str) -> String {
 fn asks_for_outside(Range { min, max }: Range, unit: &str) -> String {
     let bound = |bound| Scale::bounds(unit, &[bound]);
     format!("at most {} or at least {}", bound(min), bound(max))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// One number for what was published: the statistic, where it is one value; the middle of its range else.

@@ -115,7 +115,7 @@ fn sentence(view: &View<'_>) -> String {
         (Some(process_ns), Some(thread_ns)) => {
             let threads = view.value(&times(FORK, THREAD)).unwrap_or(process_ns / thread_ns);
             let thread = format!(
-                "a thread {}: the process takes {} times as long",
+                "a thread {}: the process takes {} times as long (the median of the rounds)",
                 ns(thread_ns),
                 ratio(threads)
             );
@@ -781,7 +781,8 @@ mod tests {
         assert_eq!(
             sentence(&full),
             "On one CPU, making and ending a process by fork takes 112 µs and a thread 20.1 µs: the process takes 5.60 \
-             times as long; handing a job to a waiting thread takes 5.01 µs; a fork from a parent of 100 MiB takes 3.21 ms."
+             times as long (the median of the rounds); handing a job to a waiting thread takes 5.01 µs; a fork from a \
+             parent of 100 MiB takes 3.21 ms."
         );
         assert_eq!(
             sentence(&view([pool])),

@@ -42,19 +42,20 @@ pub(super) const fn cpus_in_words(cpus: u64) -> &'static str {
     if cpus == 1 { "one CPU" } else { "two CPUs" }
 }
 
-/// A line for each of these groups, on one CPU and on two.
+/// A line for each of these groups on so many CPUs.
 fn by_group<'v>(
-    mut chart: Chart<'v>,
+    chart: Chart<'v>,
     groups: &[(Case, String)],
+    cpus: &[u64],
     of: fn(Case, u64) -> Option<Statistic>,
 ) -> Chart<'v> {
-    for (group, name) in groups {
-        for cpus in [1, 2] {
-            let name = format!("{name}, {}", cpus_in_words(cpus));
-            chart = chart.line(name, COUNTS.map(|n| (n, of(group.cpus(cpus), n))));
-        }
-    }
-    chart
+    let lines = groups
+        .iter()
+        .flat_map(|group| cpus.iter().map(move |cpus| (group, *cpus)));
+    lines.fold(chart, |chart, ((group, name), cpus)| {
+        let name = format!("{name}, {}", cpus_in_words(cpus));
+        chart.line(name, COUNTS.map(|n| (n, of(group.cpus(cpus), n))))
+    })
 }
 
 /// The yielding threads of each slice that a run has at several counts, by name.
@@ -94,28 +95,42 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         "How much longer the same work takes with more threads",
     )
     .note(format!(
-        "Threads that yield do so after a slice ({slice}); those that do not only compute. 1 is one thread on one CPU, and two on \
-         two."
+        "Threads that yield do so after a slice ({slice}); the others never yield and only compute. 1 is one thread on one \
+         CPU, and two on two."
     ))
     .x(Scale::Log, "threads")
     .y(Scale::Log, "time, times that of as many threads as CPUs");
-    let both = [(main, "yield".to_owned()), (control(view), "neither".to_owned())];
-    let slowdowns = by_group(slowdowns, &both, |group, n| {
+    let both = [(main, "yield".to_owned()), (control(view), "no yield".to_owned())];
+    let slowdowns = by_group(slowdowns, &both, &[1, 2], |group, n| {
         (n >= group.cpus).then(|| group.slowdown(n))
     });
-    let overheads = chart(
-        "overhead",
-        "The same beside what the source measured",
-        "overhead, %",
-        "Over one yielding thread on one CPU and two on two, as in the source; the controls that do not yield over \
-         themselves. The source's times probably include starting and ending its threads, in runs of ten seconds; \
-         ours do not. Repeated values in the source suggest a coarse timer. With the matched slice two threads \
-         on one CPU cost what they did in the source: that point is no evidence.",
-    );
     let mut groups = yielding(view);
-    groups.push((control(view), "neither".to_owned()));
-    let overheads = by_group(overheads, &groups, Case::overhead_percent);
-    let overheads = CONFIGURATIONS[..4].iter().fold(overheads, source_overheads);
+    groups.push((control(view), "no yield".to_owned()));
+    let beside_source = |id, title, note, cpus| {
+        let ours = by_group(
+            chart(id, title, "overhead, %", note),
+            &groups,
+            &[cpus],
+            Case::overhead_percent,
+        );
+        let theirs = CONFIGURATIONS[..4].iter().filter(|theirs| theirs.2 == cpus);
+        theirs.fold(ours, source_overheads)
+    };
+    let overheads = beside_source(
+        "overhead",
+        "The same on one CPU, beside what the source measured",
+        "Over one yielding thread, as in the source; the controls that do not yield over themselves. The source's times \
+         probably include starting and ending its threads, in runs of ten seconds; ours do not. Repeated values in the \
+         source suggest a coarse timer. With the matched slice two threads on one CPU cost what they did in the source: \
+         that point is no evidence.",
+        1,
+    );
+    let overheads_of_two = beside_source(
+        "overhead-two-cpus",
+        "The same on two CPUs, beside what the source measured",
+        "Over two yielding threads, as in the source; the controls that do not yield over themselves.",
+        2,
+    );
     let windows_98 = chart(
         "overhead-windows-98",
         "The same on one CPU, beside Windows 98",
@@ -139,7 +154,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
         .into_iter()
         .fold(gains, |chart, (group, name)| chart.line(name, gain(group)));
     let gains = gains
-        .line("neither", gain(control(view)))
+        .line("no yield", gain(control(view)))
         .figures("source, averaged", Origin::Published, source_gain(AVERAGED))
         .figures(
             "source, Windows 2000 alone",
@@ -159,7 +174,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     let control = control(view);
     let modes =
         [Mode::Sleep, Mode::Yield, Mode::Neither].map(|mode| (control.mode(mode), mode.name().to_owned()));
-    let sleeping = by_group(sleeping, &modes, cpu_ms);
+    let sleeping = by_group(sleeping, &modes, &[1, 2], cpu_ms);
     let switches = |group: Case| COUNTS.map(|n| (n, group.of(SWITCHES_PER_SLICE, n)));
     let yields = control.mode(Mode::Yield);
     let switches = chart(
@@ -175,7 +190,16 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     .line("processes that yield, one CPU", switches(yields.processes()))
     .line("processes that yield, two CPUs", switches(yields.processes().cpus(2)))
     .line("threads that do not, one CPU", switches(control));
-    let charts = [slowdowns, overheads, windows_98, gains, sleeping, switches].map(Chart::drawn);
+    let charts = [
+        slowdowns,
+        overheads,
+        overheads_of_two,
+        windows_98,
+        gains,
+        sleeping,
+        switches,
+    ]
+    .map(Chart::drawn);
     let more = [curve::figure(view), by_cpus(view)];
     charts.into_iter().chain(more).flatten().collect()
 }

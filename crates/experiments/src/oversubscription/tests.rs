@@ -705,9 +705,9 @@ fn slices_and_work_of_the_users_own_have_an_answer_figures_and_tables() {
         chart.series.iter().map(|series| series.name.clone()).collect()
     };
     assert!(
-        names("overhead").contains(&"yield, 50 µs, two CPUs".to_owned()),
+        names("overhead-two-cpus").contains(&"yield, 50 µs, two CPUs".to_owned()),
         "{:?}",
-        names("overhead")
+        names("overhead-two-cpus")
     );
     assert!(names("work-between-switches").contains(&"model, 32 threads, one CPU".to_owned()));
     assert!(tables[0].columns.contains(&"here, two CPUs, 5 µs".to_owned()));
@@ -975,6 +975,7 @@ fn the_drawn_overheads_are_the_printed_ones() {
     for (name, os, cpus) in CONFIGURATIONS {
         let id = match os {
             W98 => "overhead-windows-98",
+            _ if cpus == 2 => "overhead-two-cpus",
             _ => "overhead",
         };
         let line = series(&charts, id, &format!("source, {name}, {}", cpus_in_words(cpus)));

@@ -12,6 +12,8 @@ const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
 /// How far a mark of size 1 reaches.
 const HALF: f64 = 6.0;
+/// Markers nearer to each other than this lie on each other.
+pub(super) const NEAR: f64 = 6.0;
 /// The height of a wide picture.
 pub(super) const TALL: f64 = 400.0;
 
@@ -193,8 +195,6 @@ impl<'a> Ends<'a> {
 /// How large each marker is drawn: where those of several lines are at one place they lie around each other, the
 /// first the largest, so that each can be seen where it belongs.
 fn sizes(places: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
-    /// Markers nearer to each other than this lie on each other.
-    const NEAR: f64 = 6.0;
     /// How much larger the next around them is.
     const STEP: f64 = 0.6;
     let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < NEAR && (a.1 - b.1).abs() < NEAR;

@@ -26,7 +26,7 @@ const KINDS: [(&str, usize, usize); 58] = [
     ("reactor", 4, DIAMOND),
     ("coroutine|coroutines", 5, DOWN),
     // Ways of making a process.
-    ("clone-vm", 6, DOWN),
+    ("clone-vm", 6, DIAMOND),
     ("posix_spawn", 7, UP),
     ("fork-exec", 8, DIAMOND),
     ("vfork", 5, CIRCLE),
@@ -41,51 +41,51 @@ const KINDS: [(&str, usize, usize); 58] = [
     ("thread-per-connection", 1, CIRCLE),
     ("prethreaded-mutex", 1, SQUARE),
     ("prethreaded-acceptor", 1, UP),
-    ("one-handler-reactor|JAWS-B", 6, CIRCLE),
-    ("split-reactor", 5, DOWN),
+    ("one-handler-reactor|JAWS-B", 6, STAR),
+    ("split-reactor", 5, PLUS),
     ("reactor-per-core", 8, SQUARE),
-    ("proactor", 7, UP),
+    ("proactor", 7, DOWN),
     ("leader-followers", 3, DOWN),
     ("half-sync-half-async", 7, SQUARE),
     // Locks, and what does without.
-    ("mutex", 6, CIRCLE),
+    ("mutex", 6, SQUARE),
     ("spin", 8, UP),
-    ("rwlock", 7, SQUARE),
-    ("atomic", 3, DIAMOND),
+    ("rwlock", 7, DIAMOND),
+    ("atomic", 3, CIRCLE),
     ("sharded", 4, DOWN),
     ("plain", 5, STAR),
     // Servers and programs.
     ("threadgauge|this machine", 6, CIRCLE),
-    ("C programs|C", 7, SQUARE),
+    ("C programs|C", 7, PLUS),
     ("floor", 8, DOWN),
-    ("nats-server|nginx", 3, UP),
-    ("redis-server", 7, UP),
-    ("mosquitto", 4, DIAMOND),
-    ("uws_groups|nginx-file", 5, STAR),
+    ("nats-server|nginx", 3, STAR),
+    ("redis-server", 7, HOURGLASS),
+    ("mosquitto", 4, UP),
+    ("uws_groups|nginx-file", 5, DIAMOND),
     // The order of computations.
     ("serial|one after the other", 6, DOWN),
-    ("concurrent|at once", 7, UP),
-    ("one queue", 6, CIRCLE),
-    ("a counter for each", 7, SQUARE),
+    ("concurrent|at once", 7, CIRCLE),
+    ("one queue", 6, PLUS),
+    ("a counter for each", 7, STAR),
     // What a thread does after its slice, and systems that were measured so.
-    ("yield|a yield after each message", 6, CIRCLE),
-    ("neither|no yield", 7, SQUARE),
-    ("sleep", 8, UP),
-    ("NT 4 Server|averaged", 3, UP),
-    ("2000|Windows 2000 alone", 4, DIAMOND),
-    ("XP|98 SE", 5, DOWN),
+    ("yield|a yield after each message", 6, HOURGLASS),
+    ("neither|no yield", 5, UP),
+    ("sleep", 8, STAR),
+    ("NT 4 Server|averaged", 3, DIAMOND),
+    ("2000|Windows 2000 alone", 4, CIRCLE),
+    ("XP|98 SE", 5, SQUARE),
     // Who uses a CPU.
-    ("server|the server's", 6, CIRCLE),
-    ("server: only writes|shared", 7, SQUARE),
-    ("clients|the clients'", 8, UP),
+    ("server|the server's", 6, UP),
+    ("server: only writes|shared", 5, HOURGLASS),
+    ("clients|the clients'", 8, PLUS),
     // How files are read, how threads wait, and whether a part fails.
-    ("one thread with io_uring", 8, DIAMOND),
-    ("4 KiB from the device", 6, CIRCLE),
-    ("4 KiB from the page cache", 7, SQUARE),
-    ("epoll|no crash", 6, CIRCLE),
-    ("futex|crash", 7, SQUARE),
-    ("uniform", 6, CIRCLE),
-    ("mixed", 7, SQUARE),
+    ("one thread with io_uring", 8, HOURGLASS),
+    ("4 KiB from the device", 3, SQUARE),
+    ("4 KiB from the page cache", 4, STAR),
+    ("epoll|no crash", 3, PLUS),
+    ("futex|crash", 4, PLUS),
+    ("uniform", 3, HOURGLASS),
+    ("mixed", 4, SQUARE),
 ];
 
 /// Words that change the mark of a kind or of a degree, wherever they stand.
@@ -362,6 +362,18 @@ mod tests {
             colours(&["median", "99th percentile", "largest"]),
             [Step(0), Step(3), Step(5)]
         );
+    }
+
+    #[test]
+    fn no_two_kinds_have_one_look_but_a_unit_and_the_design_of_a_server_made_of_it() {
+        let mut seen = std::collections::BTreeMap::new();
+        for (words, hue, mark) in KINDS {
+            if words.ends_with("-per-connection") {
+                continue;
+            }
+            let before = seen.insert((hue, mark), words);
+            assert_eq!(before, None, "{words} looks like it");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ fn card(of: &Saying<'_>) -> Markup {
     markup! {
         li class=(format!("card {}", verdict.key())) {
             p.verdict { span.sign aria-hidden="true" { (words::sign(*verdict)) } " " (words::word(*verdict)) }
-            p.saying { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } }
+            p.saying { a href=(format!("#{}", finding_id(&claim.id))) { (clean(&of.words())) } }
             p.by { (clean(&sayings::who(claim))) }
             @if let Some(told) = sayings::told(claim, finding) {
                 p.figure { b { (told.figure) } " " span.between { (told.interval) } }
