@@ -5,9 +5,9 @@
 //! Sampler ──▶ Look (one moment) ──▶ Course (threads, groups, all; over the time) ──▶ judge: verdicts in words
 //! ```
 //!
-//! [`Sampler`] reads `/proc` and control groups, without special rights, and never attaches to, stops or changes what it
-//! looks at. [`Course`] and [`judge`] are arithmetic and rules on what it has read. A single look at a program and what it
-//! holds is [`Activity`](crate::Activity).
+//! [`Sampler`] reads `/proc` and control groups, without special rights, and never attaches to, stops or changes what
+//! it looks at. [`Course`] and [`judge`] are arithmetic and rules on what it has read. A single look at a program and
+//! what it holds is [`Activity`](crate::Activity).
 //!
 //! It leaves out: CPU time by task, whose intervals are statistics; and how anything is shown.
 //!

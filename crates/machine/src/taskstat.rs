@@ -233,7 +233,10 @@ mod tests {
         let text = "rchar: 10\nwchar: 20\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\n\
                     cancelled_write_bytes: 0\n";
         let io = parse_io(text).unwrap();
-        assert_eq!((io.read_bytes, io.disk_read_bytes, io.disk_written_bytes), (10, 4_096, 8_192));
+        assert_eq!(
+            (io.read_bytes, io.disk_read_bytes, io.disk_written_bytes),
+            (10, 4_096, 8_192)
+        );
         assert_eq!((io.written_bytes, io.reads, io.writes), (20, 3, 4));
         assert_eq!(io.plus(io).since(io), io);
         assert_eq!(IoCounts::default().since(io), IoCounts::default());

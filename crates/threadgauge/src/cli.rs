@@ -113,7 +113,7 @@ generator was busy itself, is invalid and says so.
 Exit codes: 0 done, 1 the run is invalid, --slo is not met or something came wrong, 2 used wrongly
 or no connection, 130 ended early by Ctrl-C, which keeps what was measured, and marks it.")]
     Load(LoadOptions),
-    /// Why a live program is as fast as it is: running, waiting for a CPU, blocked, throttled; changes nothing
+    /// Why a live program is as fast as it is: running, waiting, blocked, throttled
     #[command(after_help = "\
 Examples:
   threadgauge observe 1234              process 1234 and all below it, for ten seconds

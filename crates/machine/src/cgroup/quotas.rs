@@ -1,7 +1,9 @@
-//! The CPU quotas that hold a process back: of its own control group and of each above it, with what each has throttled.
+//! The CPU quotas that hold a process back: of its own control group and of each above it, with what each has
+//! throttled.
 //!
-//! Unlike [`ThrottleFiles`](super::ThrottleFiles), which add up, each group is told by itself, and the process may be any.
-//! The time that version 1 and version 2 count is added up over CPUs, so that it may exceed the time that went by.
+//! Unlike [`ThrottleFiles`](super::ThrottleFiles), which add up, each group is told by itself, and the process may be
+//! any. The time that version 1 and version 2 count is added up over CPUs, so that it may exceed the time that went
+//! by.
 
 use super::place::{Place, of_stat};
 use super::{parse_cpu_stat, quota_of};
@@ -105,14 +107,23 @@ mod tests {
             ),
             ("sys/fs/cgroup/cpu/pod/job/cpu.cfs_quota_us", "-1\n"),
             ("sys/fs/cgroup/cpu/pod/job/cpu.cfs_period_us", "100000\n"),
-            ("sys/fs/cgroup/cpu/pod/job/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"),
+            (
+                "sys/fs/cgroup/cpu/pod/job/cpu.stat",
+                "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+            ),
             ("sys/fs/cgroup/cpu/pod/cpu.cfs_quota_us", "150000\n"),
             ("sys/fs/cgroup/cpu/pod/cpu.cfs_period_us", "100000\n"),
-            ("sys/fs/cgroup/cpu/pod/cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_time 5000\n"),
+            (
+                "sys/fs/cgroup/cpu/pod/cpu.stat",
+                "nr_periods 9\nnr_throttled 3\nthrottled_time 5000\n",
+            ),
         ]);
         let v2 = machine(&[
             ("proc/7/cgroup", "0::/pod/job\n"),
-            ("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n"),
+            (
+                "proc/self/mountinfo",
+                "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n",
+            ),
             ("sys/fs/cgroup/cpu/pod/job/cpu.max", "max 100000\n"),
             ("sys/fs/cgroup/cpu/pod/cpu.max", "150000 100000\n"),
             (
@@ -141,6 +152,9 @@ mod tests {
         let (_root, source) = machine(&[]);
         let mut quotas = Quotas::default();
         quotas.add(&source, 7);
-        assert_eq!((quotas.read(&mut [0; SMALL]), quotas.least_cpus()), (Vec::new(), None));
+        assert_eq!(
+            (quotas.read(&mut [0; SMALL]), quotas.least_cpus()),
+            (Vec::new(), None)
+        );
     }
 }

@@ -464,7 +464,8 @@ impl Course {
         let tracked = self.threads.entry(look.key).or_insert_with(begins);
         let before = tracked.last;
         let since = |now: Option<u64>, before: Option<u64>| {
-            now.zip(before).map(|(now, before)| now.saturating_sub(before) as f64)
+            now.zip(before)
+                .map(|(now, before)| now.saturating_sub(before) as f64)
         };
         let mut amounts = split(
             now.at_ns.saturating_sub(before.at_ns) as f64,
@@ -551,9 +552,7 @@ fn split(existed_ns: f64, ran_ns: f64, wanted_ns: Option<f64>, seen: &Seen, befo
         // The kernel counts a wait for a CPU when it is over. This one goes on.
         Some(0.0) if ran_ns == 0.0 && stood_ready => rest_ns,
         Some(wanted_ns) => wanted_ns.min(rest_ns),
-        None if runnable > 0.0 => {
-            (runnable / (runnable + waiting) * existed_ns - ran_ns).clamp(0.0, rest_ns)
-        }
+        None if runnable > 0.0 => (runnable / (runnable + waiting) * existed_ns - ran_ns).clamp(0.0, rest_ns),
         None => 0.0,
     };
     let asleep_ns = rest_ns - wanted_ns;
@@ -585,7 +584,10 @@ mod tests {
     #[test]
     fn numbers_at_the_end_of_a_name_are_folded() {
         let of = ["worker-12", "worker-3", "GC Thread#1", "main", "42", "a1b", ""].map(folded);
-        assert_eq!(of, ["worker-*", "worker-*", "GC Thread#*", "main", "42", "a1b", ""]);
+        assert_eq!(
+            of,
+            ["worker-*", "worker-*", "GC Thread#*", "main", "42", "a1b", ""]
+        );
     }
 
     #[test]
@@ -600,16 +602,28 @@ mod tests {
         assert_eq!(split(30.0, Some(10.0), half_and_half, none), (30.0, 10.0, waits));
         // Not seen waiting meanwhile: as before, and where it never was it is not known.
         let polls = seen(0, &[(WaitKind::Poll, 7)]);
-        assert_eq!(split(90.0, Some(0.0), none, polls), (90.0, 0.0, vec![(WaitKind::Poll, 10.0)]));
-        assert_eq!(split(90.0, Some(0.0), none, none), (90.0, 0.0, vec![(WaitKind::Unknown, 10.0)]));
+        assert_eq!(
+            split(90.0, Some(0.0), none, polls),
+            (90.0, 0.0, vec![(WaitKind::Poll, 10.0)])
+        );
+        assert_eq!(
+            split(90.0, Some(0.0), none, none),
+            (90.0, 0.0, vec![(WaitKind::Unknown, 10.0)])
+        );
         // It stood there ready all the time, which the kernel counts later.
-        assert_eq!(split(0.0, Some(0.0), seen(3, &[]), polls), (0.0, 100.0, Vec::new()));
+        assert_eq!(
+            split(0.0, Some(0.0), seen(3, &[]), polls),
+            (0.0, 100.0, Vec::new())
+        );
         // Later that is more than went by.
         assert_eq!(split(10.0, Some(500.0), none, none), (10.0, 90.0, Vec::new()));
         assert_eq!(split(130.0, Some(0.0), none, none), (100.0, 0.0, Vec::new()));
         // Where the kernel does not count it, it is told by what was seen.
         let ready = seen(3, &[(WaitKind::Futex, 1)]);
-        assert_eq!(split(25.0, None, ready, none), (25.0, 50.0, vec![(WaitKind::Futex, 25.0)]));
+        assert_eq!(
+            split(25.0, None, ready, none),
+            (25.0, 50.0, vec![(WaitKind::Futex, 25.0)])
+        );
     }
 
     #[test]
@@ -628,7 +642,10 @@ mod tests {
         let [workers, main] = course.groups() else {
             panic!("{:?}", course.groups())
         };
-        assert_eq!((&*workers.name, workers.threads, workers.most_used), ("worker-*", 2, 1));
+        assert_eq!(
+            (&*workers.name, workers.threads, workers.most_used),
+            ("worker-*", 2, 1)
+        );
         assert_eq!((&*main.name, main.most_threads), ("main", 1));
         let shares = |amounts: &Amounts| [amounts.ran_ns, amounts.wanted_ns].map(|ns| amounts.share(ns));
         let close = |a: [f64; 2], b: [f64; 2]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9);
@@ -641,7 +658,10 @@ mod tests {
             .collect();
         assert_eq!(never, ["worker-2"]);
         let idle = course.threads().find(|(key, _)| key.tid == 2).unwrap().1;
-        assert_eq!(idle.amounts.longest_waits(), [(WaitKind::Futex, 4.0 * SECOND_NS as f64)]);
+        assert_eq!(
+            idle.amounts.longest_waits(),
+            [(WaitKind::Futex, 4.0 * SECOND_NS as f64)]
+        );
         assert_eq!(course.intervals().len(), 4);
         assert!((course.intervals()[0].cpus() - 1.4).abs() < 1e-9);
     }
@@ -725,7 +745,10 @@ mod tests {
             course.add(look);
         }
         let [quota] = &course.quotas()[..] else { panic!() };
-        assert_eq!((quota.periods, quota.throttled_periods, quota.throttled_ns), (20, 5, 5_000));
+        assert_eq!(
+            (quota.periods, quota.throttled_periods, quota.throttled_ns),
+            (20, 5, 5_000)
+        );
         let by_interval: Vec<u64> = course.intervals().iter().map(|of| of.throttled_periods).collect();
         assert_eq!(by_interval, [4, 1]);
     }

@@ -13,7 +13,9 @@ pub enum ObserveError {
     #[error("there is no process {0}; `ps -e` lists those that there are")]
     NoSuchProcess(i32),
     /// It has ended; only its number is left until its parent asks how.
-    #[error("process {0} has ended and waits for its parent to notice (a zombie): there is nothing to observe")]
+    #[error(
+        "process {0} has ended and waits for its parent to notice (a zombie): there is nothing to observe"
+    )]
     Zombie(i32),
     /// It is there, and `/proc` does not show it to this user.
     #[error(

@@ -1,8 +1,8 @@
 //! How often a program may be looked at, so that looking costs less than a hundredth of a CPU.
 //!
-//! A look reads what the kernel counts of every thread; between two of them, passes see in which state those threads are
-//! that do something. What either costs depends on the machine and on the number of threads, so it is measured as it
-//! goes on, and the time between two of them follows from that.
+//! A look reads what the kernel counts of every thread; between two of them, passes see in which state those threads
+//! are that do something. What either costs depends on the machine and on the number of threads, so it is measured as
+//! it goes on, and the time between two of them follows from that.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ impl Pace {
         of_ns(self.look_ns.unwrap_or(0.0) / AIM)
     }
 
-    /// The time between two passes, where a look comes after each `interval`. As long as that where passes are more than
-    /// there is CPU time for.
+    /// The time between two passes, where a look comes after each `interval`. As long as that where passes are more
+    /// than there is CPU time for.
     pub(super) fn between_passes(&self, interval: Duration) -> Duration {
         let looks = self.look_ns.unwrap_or(0.0) / (interval.as_nanos().max(1) as f64);
         let left = AIM - looks;

@@ -129,7 +129,11 @@ impl Sampler {
             let most = most.value().unwrap_or(u64::MAX);
             most.saturating_sub(open).saturating_sub(SPARED_DESCRIPTORS)
         });
-        Self::of(Source::new(Path::new("/")), pid, usize::try_from(left).unwrap_or(usize::MAX))
+        Self::of(
+            Source::new(Path::new("/")),
+            pid,
+            usize::try_from(left).unwrap_or(usize::MAX),
+        )
     }
 
     /// In a folder like `/`, with so many descriptors.
@@ -165,10 +169,14 @@ impl Sampler {
         if sampler.has_ended() {
             return Err(ObserveError::Zombie(pid));
         }
-        let status = sampler.source.text(&format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = sampler
+            .source
+            .text(&format!("/proc/{pid}/status"))
+            .unwrap_or_default();
         sampler.allowed_cpus = allowed_in_status(&status).map(|cpus| cpus.len());
         if is_in_a_container(&status) {
-            let says = "it is in a container: process ids here are those of the machine, not those in the container";
+            let says =
+                "it is in a container: process ids here are those of the machine, not those in the container";
             sampler.lacks.insert(says.to_owned());
         }
         sampler.own_cpu_ns = thread_cpu_ns() - before;
@@ -204,7 +212,8 @@ impl Sampler {
         self.pace.least_interval()
     }
 
-    /// The time between two passes, where a look comes after each `interval`; as long as that where there is to be none.
+    /// The time between two passes, where a look comes after each `interval`; as long as that where there is to be
+    /// none.
     #[must_use]
     pub fn between_passes(&self, interval: Duration) -> Duration {
         self.pace.between_passes(interval)
@@ -284,7 +293,9 @@ impl Sampler {
             }
             look.processes += 1;
             look.rss_kib += stat.rss_pages * rustix::param::page_size() as u64 / 1_024;
-            io = io.zip(process.read_io(&mut self.buffer)).map(|(sum, io)| sum.plus(io));
+            io = io
+                .zip(process.read_io(&mut self.buffer))
+                .map(|(sum, io)| sum.plus(io));
             let found = process.look(
                 &mut Reader {
                     source: &self.source,
@@ -296,13 +307,20 @@ impl Sampler {
                 stat.threads,
             );
             let age = |start: u64| now_ticks.saturating_sub(start).saturating_mul(self.tick_ns);
-            look.threads
-                .extend(found.into_iter().map(|(key, thread)| thread.told(key, age(key.start_ticks), self.tick_ns)));
+            look.threads.extend(
+                found
+                    .into_iter()
+                    .map(|(key, thread)| thread.told(key, age(key.start_ticks), self.tick_ns)),
+            );
         }
         let has_ended = gone.contains(&self.root) || !self.processes.contains_key(&self.root);
         // The time of one that has ended comes to its parent, if that waits for it, now or at the next look. What was
         // seen of it is not counted again.
-        let known: u64 = gone.iter().filter_map(|pid| self.processes.get(pid)?.ticks).flatten().sum();
+        let known: u64 = gone
+            .iter()
+            .filter_map(|pid| self.processes.get(pid)?.ticks)
+            .flatten()
+            .sum();
         let counted = (self.counted_ticks + known).min(ticks_children);
         self.counted_ticks = (self.counted_ticks + known - counted).min(known);
         self.cpu_ns += (ticks_own + ticks_children - counted) * self.tick_ns;
@@ -318,8 +336,8 @@ impl Sampler {
         look.quotas = self.quotas.read(&mut self.buffer);
         look.machine_ns = self.machine_ns();
         if look.threads.iter().any(|thread| thread.waited_ns.is_none()) {
-            let says = "this kernel does not count how long threads wait for a CPU (no schedstat): that is told by how often \
-                        they were seen ready to run, and CPU time is counted in ticks";
+            let says = "this kernel does not count how long threads wait for a CPU (no schedstat): that is told by \
+                        how often they were seen ready to run, and CPU time is counted in ticks";
             self.lacks.insert(says.to_owned());
         }
         if self.descriptors.were_short {
@@ -330,7 +348,8 @@ impl Sampler {
         let took = thread_cpu_ns() - before;
         // The first opens all files, and comes once.
         if self.looks > 0 {
-            self.pace.looked(took.saturating_sub(self.own_cpu_ns - own_before));
+            self.pace
+                .looked(took.saturating_sub(self.own_cpu_ns - own_before));
         }
         self.looks += 1;
         self.own_cpu_ns = own_before + took;
@@ -359,13 +378,19 @@ impl Sampler {
             Ok(true) => {}
             Ok(false) => lacks("a program of 32 bits: what it waits for is not told apart"),
             Err(true) => lacks(
-                "its system calls may not be read by this user (root may, and whoever started it): what it waits for is \
-                 known only where the kernel shows the place",
+                "its system calls may not be read by this user (root may, and whoever started it): what it waits \
+                 for is known only where the kernel shows the place",
             ),
             Err(false) => lacks("this kernel does not tell system calls: what it waits for is known in part"),
         }
-        if files.io.as_ref().is_none_or(|io| io.read(&mut self.buffer).is_err()) {
-            self.lacks.insert("what it reads and writes may not be read by this user, or is not counted".to_owned());
+        if files
+            .io
+            .as_ref()
+            .is_none_or(|io| io.read(&mut self.buffer).is_err())
+        {
+            self.lacks.insert(
+                "what it reads and writes may not be read by this user, or is not counted".to_owned(),
+            );
         }
         self.quotas.add(&self.source, pid);
         // What a process did before observing began is of before.
@@ -384,7 +409,8 @@ impl Sampler {
     fn forget(&mut self, pid: i32) {
         if let Some(process) = self.processes.remove(&pid) {
             let of_threads = process.threads.values().map(|thread| thread.files.descriptors());
-            self.descriptors.give_back(process.files.descriptors() + of_threads.sum::<usize>());
+            self.descriptors
+                .give_back(process.files.descriptors() + of_threads.sum::<usize>());
         }
     }
 
@@ -423,7 +449,8 @@ impl Sampler {
     fn pss(&mut self, at_ns: u64, rss_kib: u64) -> Option<u64> {
         if rss_kib > MOST_PSS_KIB {
             self.pss_kib = None;
-            let says = "it has too much memory to ask what part of it is shared: resident memory alone is told";
+            let says =
+                "it has too much memory to ask what part of it is shared: resident memory alone is told";
             self.lacks.insert(says.to_owned());
         } else if self.source.is_live() && at_ns >= self.next_pss_ns {
             let before = thread_cpu_ns();
@@ -490,7 +517,14 @@ impl Process {
         }
         let all = self.threads.iter_mut().map(|(&tid, thread)| {
             let start_ticks = thread.stat.start_ticks;
-            (ThreadKey { pid, tid, start_ticks }, thread)
+            (
+                ThreadKey {
+                    pid,
+                    tid,
+                    start_ticks,
+                },
+                thread,
+            )
         });
         all.collect()
     }
@@ -615,7 +649,9 @@ impl Thread {
         ThreadLook {
             key,
             name: self.stat.name.clone(),
-            ran_ns: self.sched.map_or(self.stat.own_ticks() * tick_ns, |sched| sched.ran_ns),
+            ran_ns: self
+                .sched
+                .map_or(self.stat.own_ticks() * tick_ns, |sched| sched.ran_ns),
             waited_ns: self.sched.map(|sched| sched.waited_ns),
             slices: self.sched.map(|sched| sched.slices),
             ticks: [self.stat.user_ticks, self.stat.system_ticks],
@@ -698,13 +734,27 @@ mod tests {
 
         /// A process with so many threads; its parent, ticks of its own and of its children; and its start.
         fn process(&self, pid: i32, threads: u64, [parent, own, children]: [u64; 3], start: u64) {
-            self.write(&format!("{pid}/stat"), &stat("main", 'S', parent, own, children, threads, start));
+            self.write(
+                &format!("{pid}/stat"),
+                &stat("main", 'S', parent, own, children, threads, start),
+            );
         }
 
-        fn thread(&self, pid: i32, tid: i32, name: &str, state: char, [ran, waited, slices]: [u64; 3], call: &str) {
+        fn thread(
+            &self,
+            pid: i32,
+            tid: i32,
+            name: &str,
+            state: char,
+            [ran, waited, slices]: [u64; 3],
+            call: &str,
+        ) {
             let folder = format!("{pid}/task/{tid}");
             self.write(&format!("{folder}/stat"), &stat(name, state, 1, 0, 0, 1, 100));
-            self.write(&format!("{folder}/schedstat"), &format!("{ran} {waited} {slices}\n"));
+            self.write(
+                &format!("{folder}/schedstat"),
+                &format!("{ran} {waited} {slices}\n"),
+            );
             let call = match call {
                 "futex" => format!("{} 0x0", libc::SYS_futex),
                 "read" => format!("{} 0x0", libc::SYS_read),
@@ -720,10 +770,18 @@ mod tests {
         }
     }
 
-    fn stat(name: &str, state: char, parent: u64, own: u64, children: u64, threads: u64, start: u64) -> String {
+    fn stat(
+        name: &str,
+        state: char,
+        parent: u64,
+        own: u64,
+        children: u64,
+        threads: u64,
+        start: u64,
+    ) -> String {
         format!(
-            "7 ({name}) {state} {parent} 7 7 0 -1 0 0 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 {start} 0 10 0 0 0 0 0 \
-             0 0 0 0 0 0 0 0 17 1\n"
+            "7 ({name}) {state} {parent} 7 7 0 -1 0 0 0 0 0 {own} 0 {children} 0 20 0 {threads} 0 {start} 0 10 0 0 \
+             0 0 0 0 0 0 0 0 0 0 0 17 1\n"
         )
     }
 
@@ -754,9 +812,17 @@ mod tests {
         let made = Made::new();
         let mut sampler = made.sampler(PLENTY);
         let look = sampler.look().unwrap();
-        let [thread] = &look.threads[..] else { panic!("{look:?}") };
-        assert_eq!((thread.ran_ns, thread.waited_ns, thread.slices), (100, Some(10), Some(1)));
-        assert_eq!((&*thread.name, thread.cpu, kind(thread)), ("main", Some(1), vec![WaitKind::Futex]));
+        let [thread] = &look.threads[..] else {
+            panic!("{look:?}")
+        };
+        assert_eq!(
+            (thread.ran_ns, thread.waited_ns, thread.slices),
+            (100, Some(10), Some(1))
+        );
+        assert_eq!(
+            (&*thread.name, thread.cpu, kind(thread)),
+            ("main", Some(1), vec![WaitKind::Futex])
+        );
         assert_eq!((look.processes, look.cpu_ns), (1, 0));
         assert_eq!(look.rss_kib, 10 * rustix::param::page_size() as u64 / 1_024);
     }
@@ -865,7 +931,10 @@ mod tests {
         let mut sampler = made.sampler(PLENTY);
         let look = sampler.look().unwrap();
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-        assert_eq!((look.threads[0].ran_ns, look.threads[0].waited_ns), (3 * tick_ns, None));
+        assert_eq!(
+            (look.threads[0].ran_ns, look.threads[0].waited_ns),
+            (3 * tick_ns, None)
+        );
         assert!(sampler.lacks().any(|lack| lack.contains("no schedstat")));
         // A kernel that says nought of everything does not count.
         made.write("7/task/7/schedstat", "0 0 0\n");
@@ -881,10 +950,21 @@ mod tests {
         let mut sampler = made.sampler(PLENTY);
         let look = sampler.look().unwrap();
         assert_eq!(kind(&look.threads[0]), [WaitKind::Futex]);
-        assert_eq!((look.io, sampler.allowed_cpus(), sampler.quota_cpus()), (None, None, None));
+        assert_eq!(
+            (look.io, sampler.allowed_cpus(), sampler.quota_cpus()),
+            (None, None, None)
+        );
         let lacks: Vec<&str> = sampler.lacks().collect();
-        assert!(lacks.iter().any(|lack| lack.contains("does not tell system calls")), "{lacks:?}");
-        assert!(lacks.iter().any(|lack| lack.contains("reads and writes")), "{lacks:?}");
+        assert!(
+            lacks
+                .iter()
+                .any(|lack| lack.contains("does not tell system calls")),
+            "{lacks:?}"
+        );
+        assert!(
+            lacks.iter().any(|lack| lack.contains("reads and writes")),
+            "{lacks:?}"
+        );
     }
 
     #[test]
@@ -926,7 +1006,8 @@ mod tests {
             let of = look.threads.iter().find(|thread| thread.name == "observed");
             of.is_some_and(|thread| kind(thread) == [wanted])
         };
-        let wanted = |look: &Look| seen_in(look, WaitKind::Futex) || (is_hidden && seen_in(look, WaitKind::Unknown));
+        let wanted =
+            |look: &Look| seen_in(look, WaitKind::Futex) || (is_hidden && seen_in(look, WaitKind::Unknown));
         let look = look_until(&mut sampler, wanted);
         assert!(look.processes >= 1 && look.own_cpu_ns > 0 && look.machine_ns > Some(0));
         assert!(sampler.allowed_cpus() >= Some(1));
@@ -936,7 +1017,11 @@ mod tests {
 
     #[test]
     fn a_child_that_is_killed_has_ended_also_before_anybody_has_waited_for_it() {
-        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
         let pid = child.id().cast_signed();
         let mut sampler = Sampler::new(pid).unwrap();
         assert_eq!(sampler.look().unwrap().processes, 1);

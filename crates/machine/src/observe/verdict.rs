@@ -1,8 +1,8 @@
 //! Why a program is as fast as it is, in words with their figures, by rules that are all here.
 //!
-//! Several may hold. Each rule is a comparison with a constant whose reason stands beside it. What `/proc` cannot tell is
-//! said with the verdict it bears on ([`Verdict::doubt`]) and not guessed: above all, a thread that has nothing to do and
-//! one that is held up wait in the same system calls.
+//! Several may hold. Each rule is a comparison with a constant whose reason stands beside it. What `/proc` cannot
+//! tell is said with the verdict it bears on ([`Verdict::doubt`]) and not guessed: above all, a thread that has
+//! nothing to do and one that is held up wait in the same system calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -259,8 +259,8 @@ fn throttled(quotas: &[QuotaSpan], facts: &Facts<'_>) -> Option<Verdict> {
     let held_back = quotas.iter().filter(holds);
     let most = held_back.max_by(|a, b| a.throttled().total_cmp(&b.throttled()))?;
     let says = format!(
-        "The quota of {} CPUs of {} was used up in {} of {} periods ({}), which stopped threads for {:.2} s, added up over \
-         CPUs. It used {:.2} CPUs.",
+        "The quota of {} CPUs of {} was used up in {} of {} periods ({}), which stopped threads for {:.2} s, added \
+         up over CPUs. It used {:.2} CPUs.",
         number(most.cpus),
         most.group,
         most.throttled_periods,
@@ -269,8 +269,8 @@ fn throttled(quotas: &[QuotaSpan], facts: &Facts<'_>) -> Option<Verdict> {
         most.throttled_ns as f64 / 1e9,
         facts.cpus
     );
-    let doubt = "The time that threads wait for a CPU includes that for which the quota stopped them: which of the two it \
-                 was is not told by thread. Others in the same control group use the quota, too.";
+    let doubt = "The time that threads wait for a CPU includes that for which the quota stopped them: which of the \
+                 two it was is not told by thread. Others in the same control group use the quota, too.";
     Some(verdict(VerdictKind::Throttled, says, Some(doubt)))
 }
 
@@ -279,8 +279,8 @@ fn oversubscribed(facts: &Facts<'_>) -> Option<Verdict> {
     let holds = demand >= TOO_MANY * facts.capacity && facts.wanted >= WAIT_TO_RUN * facts.cpus;
     holds.then(|| {
         let says = format!(
-            "On average {demand:.1} threads wanted to run at once, and there is time of {} CPUs: {:.2} ran and {:.2} waited \
-             for a CPU, {:.1} s of waiting for each second of running.",
+            "On average {demand:.1} threads wanted to run at once, and there is time of {} CPUs: {:.2} ran and \
+             {:.2} waited for a CPU, {:.1} s of waiting for each second of running.",
             number(facts.capacity),
             facts.cpus,
             facts.wanted,
@@ -306,7 +306,8 @@ fn cpus_taken(facts: &Facts<'_>) -> Option<Verdict> {
             "It got {:.2} CPUs and could have used {could:.2}: {:.2} threads waited for a CPU on average.{by}",
             facts.cpus, facts.wanted
         );
-        let doubt = "Threads that are pinned to the same CPU, and a hypervisor that gives its CPUs to others, look alike.";
+        let doubt = "Threads that are pinned to the same CPU, and a hypervisor that gives its CPUs to others, look \
+                     alike.";
         verdict(VerdictKind::CpusTaken, says, Some(doubt))
     })
 }
@@ -330,8 +331,15 @@ fn one_thread(facts: &Facts<'_>) -> Option<Verdict> {
     if facts.capacity < 1.5 {
         return None;
     }
-    let busy = |thread: &Tracked| facts.course.per_ns(thread.amounts.ran_ns + thread.amounts.wanted_ns);
-    let hottest = facts.threads.iter().max_by(|a, b| busy(a.1).total_cmp(&busy(b.1)))?;
+    let busy = |thread: &Tracked| {
+        facts
+            .course
+            .per_ns(thread.amounts.ran_ns + thread.amounts.wanted_ns)
+    };
+    let hottest = facts
+        .threads
+        .iter()
+        .max_by(|a, b| busy(a.1).total_cmp(&busy(b.1)))?;
     let (key, thread) = *hottest;
     let others = facts.cpus - facts.course.per_ns(thread.amounts.ran_ns);
     if busy(thread) < HOT || others > COLD * (facts.capacity - 1.0) {
@@ -342,8 +350,8 @@ fn one_thread(facts: &Facts<'_>) -> Option<Verdict> {
         _ => format!("Thread `{}` ({})", thread.name, key.tid),
     };
     let says = format!(
-        "{which} ran for {} of the time and waited for a CPU for {}; all others together used {:.2} CPUs, of {} that it may \
-         use. More CPUs or more threads do not help while this one does the work.",
+        "{which} ran for {} of the time and waited for a CPU for {}; all others together used {:.2} CPUs, of {} \
+         that it may use. More CPUs or more threads do not help while this one does the work.",
         percent(facts.course.per_ns(thread.amounts.ran_ns)),
         percent(facts.course.per_ns(thread.amounts.wanted_ns)),
         others.max(0.0),
@@ -364,12 +372,12 @@ fn lock_bound(facts: &Facts<'_>) -> Option<Verdict> {
         |place| format!("the threads `{}`", groups[place].name),
     );
     let says = format!(
-        "Of {whose} ({} that go on) {:.1} waited in futex on average and {:.1} did not, evenly over the time; they changed \
-         places {:.0} times a second. So it is where one at a time may go on, as behind a lock.",
+        "Of {whose} ({} that go on) {:.1} waited in futex on average and {:.1} did not, evenly over the time; they \
+         changed places {:.0} times a second. So it is where one at a time may go on, as behind a lock.",
         lock.threads, lock.futex, lock.not, lock.changes_per_s
     );
-    let doubt = "Threads that hand work on to each other one at a time look alike, and which lock it is /proc does not tell: \
-                 perf lock, a debugger or the profiler of the language does.";
+    let doubt = "Threads that hand work on to each other one at a time look alike, and which lock it is /proc does \
+                 not tell: perf lock, a debugger or the profiler of the language does.";
     Some(verdict(VerdictKind::LockBound, says, Some(doubt)))
 }
 
@@ -392,7 +400,10 @@ fn behind_a_lock(facts: &Facts<'_>, group: Option<usize>) -> Option<Lock> {
     let futex_ns = sum.of(WaitKind::Futex);
     let not_ns = sum.existed_ns - futex_ns;
     // Whoever has it may wait for a CPU, and so may one that is woken and finds it taken.
-    let (not, least) = (facts.course.per_ns(not_ns), facts.course.per_ns(not_ns - sum.wanted_ns));
+    let (not, least) = (
+        facts.course.per_ns(not_ns),
+        facts.course.per_ns(not_ns - sum.wanted_ns),
+    );
     let [low, high] = ONE_AT_A_TIME;
     let changes_per_s = sum.slices / facts.elapsed_s;
     let holds = threads >= 2
@@ -453,8 +464,8 @@ fn pool_too_large(facts: &Facts<'_>) -> Option<Verdict> {
         "Of {} threads `{}`, {unused} were never given a CPU in {:.0} s, and no more than {} between any two looks.",
         group.threads, group.name, facts.elapsed_s, group.most_used
     );
-    let doubt = "What was not needed meanwhile may be needed at another time, and a thread that another one holds up all the \
-                 time is not given a CPU either.";
+    let doubt = "What was not needed meanwhile may be needed at another time, and a thread that another one holds \
+                 up all the time is not given a CPU either.";
     Some(verdict(VerdictKind::PoolTooLarge, says, Some(doubt)))
 }
 
@@ -478,7 +489,10 @@ fn waiting(facts: &Facts<'_>) -> Option<Verdict> {
         .collect();
     let whose = match facts.goes_on_count() {
         0 => "Its threads".to_owned(),
-        _ => format!("Those of its threads that do something ({count} of {})", facts.threads.len()),
+        _ => format!(
+            "Those of its threads that do something ({count} of {})",
+            facts.threads.len()
+        ),
     };
     let says = format!(
         "{whose} waited for {} of their time: {}. It kept {:.2} of {} CPUs busy.",
@@ -488,8 +502,8 @@ fn waiting(facts: &Facts<'_>) -> Option<Verdict> {
         number(facts.capacity)
     );
     let may_be_idle = waits.first().is_some_and(|(kind, _)| kind.may_be_idle());
-    let doubt = "Whether they have nothing to do or are held up /proc cannot tell: an idle server waits in the same calls as \
-                 one whose database is slow.";
+    let doubt = "Whether they have nothing to do or are held up /proc cannot tell: an idle server waits in the same \
+                 calls as one whose database is slow.";
     Some(verdict(VerdictKind::Waiting, says, may_be_idle.then_some(doubt)))
 }
 
@@ -502,7 +516,8 @@ impl Facts<'_> {
 fn idle(facts: &Facts<'_>) -> Option<Verdict> {
     (facts.cpus + facts.wanted < IDLE_CPUS).then(|| {
         let says = format!("It kept {} of a CPU busy: next to nothing.", percent(facts.cpus));
-        let doubt = "Whether there was nothing to do, or all of it is held up by something, /proc cannot tell.";
+        let doubt =
+            "Whether there was nothing to do, or all of it is held up by something, /proc cannot tell.";
         verdict(VerdictKind::Idle, says, Some(doubt))
     })
 }
@@ -549,14 +564,29 @@ mod tests {
 
     /// A thread that runs and wants a CPU for so many milliseconds of each second, is given a CPU so often, and waits
     /// like that otherwise.
-    fn busy(tid: i32, name: &str, at: u64, [ran_ms, wanted_ms, slices]: [u64; 3], kind: WaitKind) -> ThreadLook {
-        let mut thread = thread(tid, name, at * ran_ms * 1_000_000, at * wanted_ms * 1_000_000, at * slices);
+    fn busy(
+        tid: i32,
+        name: &str,
+        at: u64,
+        [ran_ms, wanted_ms, slices]: [u64; 3],
+        kind: WaitKind,
+    ) -> ThreadLook {
+        let mut thread = thread(
+            tid,
+            name,
+            at * ran_ms * 1_000_000,
+            at * wanted_ms * 1_000_000,
+            at * slices,
+        );
         thread.seen = seen(0, &[(kind, 1)]);
         thread
     }
 
     fn kinds(course: &Course, capacity: Capacity) -> Vec<VerdictKind> {
-        judge(course, capacity).iter().map(|verdict| verdict.kind).collect()
+        judge(course, capacity)
+            .iter()
+            .map(|verdict| verdict.kind)
+            .collect()
     }
 
     #[test]
@@ -570,14 +600,20 @@ mod tests {
     #[test]
     fn a_burner_is_bound_by_the_cpu_and_by_its_one_thread() {
         let course = course(|at| vec![busy(1, "burn", at, [990, 5, 20], WaitKind::Other)]);
-        assert_eq!(kinds(&course, TWO_CPUS), [VerdictKind::CpuBound, VerdictKind::OneThread]);
+        assert_eq!(
+            kinds(&course, TWO_CPUS),
+            [VerdictKind::CpuBound, VerdictKind::OneThread]
+        );
         let one = Capacity {
             allowed: 1.0,
             quota: None,
         };
         assert_eq!(kinds(&course, one), [VerdictKind::CpuBound]);
         let says = &judge(&course, TWO_CPUS)[1].says;
-        assert!(says.starts_with("Its only thread, `burn` (1), ran for 99 % of the time"), "{says}");
+        assert!(
+            says.starts_with("Its only thread, `burn` (1), ran for 99 % of the time"),
+            "{says}"
+        );
     }
 
     #[test]
@@ -587,7 +623,10 @@ mod tests {
                 .map(|tid| busy(tid, "sleeper", at, [0, 0, 2], WaitKind::Sleep))
                 .collect()
         });
-        assert_eq!(kinds(&course, TWO_CPUS), [VerdictKind::Waiting, VerdictKind::Idle]);
+        assert_eq!(
+            kinds(&course, TWO_CPUS),
+            [VerdictKind::Waiting, VerdictKind::Idle]
+        );
         let waiting = &judge(&course, TWO_CPUS)[0];
         assert!(waiting.says.contains("100 % nanosleep"), "{waiting:?}");
     }
@@ -596,11 +635,22 @@ mod tests {
     fn threads_that_change_places_behind_a_lock_are_told_from_a_pool_with_little_to_do() {
         let fight = |ran_ms| {
             course(move |at| {
-                let all = (1..=4).map(|tid| busy(tid, &format!("fight-{tid}"), at, [ran_ms, 5, 300], WaitKind::Futex));
+                let all = (1..=4).map(|tid| {
+                    busy(
+                        tid,
+                        &format!("fight-{tid}"),
+                        at,
+                        [ran_ms, 5, 300],
+                        WaitKind::Futex,
+                    )
+                });
                 all.collect()
             })
         };
-        assert_eq!(kinds(&fight(245), TWO_CPUS), [VerdictKind::LockBound, VerdictKind::Waiting]);
+        assert_eq!(
+            kinds(&fight(245), TWO_CPUS),
+            [VerdictKind::LockBound, VerdictKind::Waiting]
+        );
         assert_eq!(kinds(&fight(50), TWO_CPUS), [VerdictKind::Waiting]);
         // Work that comes in bursts is none of a lock, though the mean is the same.
         let bursts = course(|at| {
@@ -621,14 +671,24 @@ mod tests {
             course(move |at| {
                 let each = (1..=8).map(|tid| {
                     let slices = if tid <= used { 10 } else { 0 };
-                    busy(tid, &format!("worker-{tid}"), at, [slices, 0, slices], WaitKind::Futex)
+                    busy(
+                        tid,
+                        &format!("worker-{tid}"),
+                        at,
+                        [slices, 0, slices],
+                        WaitKind::Futex,
+                    )
                 });
                 each.collect()
             })
         };
         let some = judge(&pool(3), TWO_CPUS);
-        let found = some.iter().find(|of| of.kind == VerdictKind::PoolTooLarge).unwrap();
-        let says = "Of 8 threads `worker-*`, 5 were never given a CPU in 5 s, and no more than 3 between any two looks.";
+        let found = some
+            .iter()
+            .find(|of| of.kind == VerdictKind::PoolTooLarge)
+            .unwrap();
+        let says = "Of 8 threads `worker-*`, 5 were never given a CPU in 5 s, and no more than 3 between any two \
+                    looks.";
         assert_eq!(found.says, says);
         assert!(found.doubt.is_some());
         assert!(!kinds(&pool(7), TWO_CPUS).contains(&VerdictKind::PoolTooLarge));
@@ -639,7 +699,8 @@ mod tests {
     fn more_threads_than_cpus_are_too_many_where_they_wait_for_them() {
         let pool = |ran_ms, wanted_ms| {
             course(move |at| {
-                let each = (1..=8).map(|tid| busy(tid, "burn-1", at, [ran_ms, wanted_ms, 100], WaitKind::Futex));
+                let each =
+                    (1..=8).map(|tid| busy(tid, "burn-1", at, [ran_ms, wanted_ms, 100], WaitKind::Futex));
                 each.collect()
             })
         };
@@ -650,7 +711,10 @@ mod tests {
         // Others have the CPUs.
         let of = kinds(&pool(50, 200), TWO_CPUS);
         assert!(of.contains(&VerdictKind::CpusTaken), "{of:?}");
-        assert!(!of.contains(&VerdictKind::Oversubscribed) && !of.contains(&VerdictKind::LockBound), "{of:?}");
+        assert!(
+            !of.contains(&VerdictKind::Oversubscribed) && !of.contains(&VerdictKind::LockBound),
+            "{of:?}"
+        );
     }
 
     #[test]
@@ -672,9 +736,15 @@ mod tests {
             allowed: 2.0,
             quota: Some(0.5),
         };
-        assert_eq!(kinds(&course, capacity), [VerdictKind::Throttled, VerdictKind::CpuBound]);
+        assert_eq!(
+            kinds(&course, capacity),
+            [VerdictKind::Throttled, VerdictKind::CpuBound]
+        );
         let says = &judge(&course, capacity)[0].says;
-        assert!(says.contains("0.50 CPUs of /sys/fs/cgroup/cpu/pod was used up in 50 of 50 periods (100 %)"), "{says}");
+        assert!(
+            says.contains("0.50 CPUs of /sys/fs/cgroup/cpu/pod was used up in 50 of 50 periods (100 %)"),
+            "{says}"
+        );
     }
 
     #[test]
@@ -686,9 +756,16 @@ mod tests {
         });
         let all = judge(&course, TWO_CPUS);
         let hot = all.iter().find(|of| of.kind == VerdictKind::OneThread).unwrap();
-        assert!(hot.says.starts_with("Thread `hot` (1) ran for 97 % of the time"), "{hot:?}");
+        assert!(
+            hot.says.starts_with("Thread `hot` (1) ran for 97 % of the time"),
+            "{hot:?}"
+        );
         let kinds: Vec<_> = all.iter().map(|of| of.kind).collect();
-        let expected = [VerdictKind::CpuBound, VerdictKind::OneThread, VerdictKind::PoolTooLarge];
+        let expected = [
+            VerdictKind::CpuBound,
+            VerdictKind::OneThread,
+            VerdictKind::PoolTooLarge,
+        ];
         assert_eq!(kinds, expected);
     }
 
@@ -706,7 +783,10 @@ mod tests {
     fn what_cannot_be_idleness_leaves_no_doubt() {
         let course = course(|at| vec![busy(1, "reader", at, [100, 1, 500], WaitKind::Disk)]);
         let all = judge(&course, TWO_CPUS);
-        assert_eq!((all.len(), all[0].kind, &all[0].doubt), (1, VerdictKind::Waiting, &None));
+        assert_eq!(
+            (all.len(), all[0].kind, &all[0].doubt),
+            (1, VerdictKind::Waiting, &None)
+        );
     }
 
     #[test]

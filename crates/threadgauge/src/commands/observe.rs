@@ -262,8 +262,8 @@ fn nothing_seen(started: Option<&mut Started>, error: ObserveError) -> anyhow::E
     while Instant::now() < deadline {
         if let Some(ended) = started.ended() {
             return anyhow::anyhow!(
-                "the command ended with {} within {:.0?}, before it could be looked at; CPU time {:.1?}. Observe something \
-                 that takes longer",
+                "the command ended with {} within {:.0?}, before it could be looked at; CPU time {:.1?}. Observe \
+                 something that takes longer",
                 ended.status,
                 ended.took,
                 ended.cpu

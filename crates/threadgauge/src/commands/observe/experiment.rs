@@ -1,4 +1,5 @@
-//! What a report reads off a stored course: an experiment like the others, but that `observe` measures it and not `run`.
+//! What a report reads off a stored course: an experiment like the others, but that `observe` measures it and not
+//! `run`.
 //!
 //! A case is all threads of the program, or a group of them. Of each there is one for each interval as well, in an
 //! experiment of its own, so that a second of one course is compared with the same second of another.
@@ -15,11 +16,12 @@ pub const OBSERVE: Experiment = Experiment {
     first_run: false,
     sources: &[],
     primary: &[CPUS],
-    how: "The kernel's counts of each thread (/proc: stat, schedstat) are read at looks, and between them the system calls \
-          in which threads wait are seen. Shares are of the time for which threads existed.",
+    how: "The kernel's counts of each thread (/proc: stat, schedstat) are read at looks, and between them the \
+          system calls in which threads wait are seen. Shares are of the time for which threads existed.",
     control: "What observing took of a CPU is measured beside it.",
     traps: &[
-        "A thread with nothing to do and one that is held up wait in the same system calls: /proc cannot tell them apart.",
+        "A thread with nothing to do and one that is held up wait in the same system calls: /proc cannot tell them \
+         apart.",
         "What began and ended between two looks is in the CPU time alone.",
     ],
     source: "No source: a program that the user named.",
@@ -187,8 +189,16 @@ fn where_time_went(view: &View<'_>, groups: &[&Params]) -> Table {
     table(
         "threads",
         "Where the time of threads went",
-        "Shares of the time for which the threads existed. Threads of one name are one group, digits at its end left out.",
-        ["threads of", "how many", "running", "waiting for a CPU", "waiting", "given a CPU, a second"],
+        "Shares of the time for which the threads existed. Threads of one name are one group, digits at its end \
+         left out.",
+        [
+            "threads of",
+            "how many",
+            "running",
+            "waiting for a CPU",
+            "waiting",
+            "given a CPU, a second",
+        ],
         cases.map(row).collect(),
     )
 }
@@ -207,7 +217,13 @@ fn whole(view: &View<'_>) -> Table {
         let shown = view.shown(&metric.of(all()), metric.unit);
         (!shown.is_empty()).then(|| vec![name.to_owned(), shown])
     });
-    table("program", "The whole program", "", ["what", "how much"], rows.collect())
+    table(
+        "program",
+        "The whole program",
+        "",
+        ["what", "how much"],
+        rows.collect(),
+    )
 }
 
 fn by_group(view: &View<'_>, groups: &[&Params]) -> Option<Figure> {
@@ -218,13 +234,17 @@ fn by_group(view: &View<'_>, groups: &[&Params]) -> Option<Figure> {
         };
         groups.iter().filter_map(of).collect()
     };
-    Chart::new(view, "groups", "Running and waiting for a CPU, by group of threads")
-        .x(Scale::Category, "threads of")
-        .y(Scale::Linear, "% of their time")
-        .at_least(2)
-        .line("running", line(RUNNING))
-        .line("waiting for a CPU", line(WANTED))
-        .drawn()
+    Chart::new(
+        view,
+        "groups",
+        "Running and waiting for a CPU, by group of threads",
+    )
+    .x(Scale::Category, "threads of")
+    .y(Scale::Linear, "% of their time")
+    .at_least(2)
+    .line("running", line(RUNNING))
+    .line("waiting for a CPU", line(WANTED))
+    .drawn()
 }
 
 /// A name and what was seen of it, interval by interval.
@@ -253,22 +273,49 @@ fn read_intervals(view: &View<'_>) -> Answer {
         ("waiting in futex", IN_FUTEX, 1.0),
         ("waiting for something else", IN_OTHERS, 1.0),
     ];
-    let cpus = [("the program", CPUS, 1.0), ("all of the machine", MACHINE_CPUS, 1.0)];
+    let cpus = [
+        ("the program", CPUS, 1.0),
+        ("all of the machine", MACHINE_CPUS, 1.0),
+    ];
     let was_throttled = of_all.iter().flat_map(|(_, points)| points).any(|(_, case)| {
         let periods = view.value(&THROTTLED_PERIODS.of((*case).clone()));
         periods.is_some_and(|periods| periods > 0.0)
     });
     let throttled = was_throttled.then(|| {
         let line = [("used up", THROTTLED_PERIODS, 1.0)];
-        draw("throttled", "Periods that a quota had used up", "periods", &of_all, &line)
+        draw(
+            "throttled",
+            "Periods that a quota had used up",
+            "periods",
+            &of_all,
+            &line,
+        )
     });
     let figures = [
         draw("cpus", "CPUs that were busy", "CPUs", &of_all, &cpus),
         draw("states", "What its threads did", "threads", &of_all, &seen),
-        draw("groups-cpus", "CPUs by group of threads", "CPUs", &of_groups, &[("", RAN, 1.0)]),
+        draw(
+            "groups-cpus",
+            "CPUs by group of threads",
+            "CPUs",
+            &of_groups,
+            &[("", RAN, 1.0)],
+        ),
         throttled.flatten(),
-        draw("memory", "Resident memory", "MiB", &of_all, &[("resident", MEMORY, 1.0 / 1_048_576.0)]),
-        draw("number", "Threads", "threads", &of_all, &[("threads", THREADS, 1.0)]),
+        draw(
+            "memory",
+            "Resident memory",
+            "MiB",
+            &of_all,
+            &[("resident", MEMORY, 1.0 / 1_048_576.0)],
+        ),
+        draw(
+            "number",
+            "Threads",
+            "threads",
+            &of_all,
+            &[("threads", THREADS, 1.0)],
+        ),
     ];
     let figures: Vec<Figure> = figures.into_iter().flatten().collect();
     Answer {
@@ -337,12 +384,15 @@ mod tests {
         let answer = read(&testing::view(OBSERVE.id, Profile::Quick, cases));
         assert_eq!(
             answer.answer,
-            "It kept 1.50 CPUs busy: oversubscribed. Its threads ran for 60 % of their time and waited for a CPU for 25 %."
+            "It kept 1.50 CPUs busy: oversubscribed. Its threads ran for 60 % of their time and waited for a CPU \
+             for 25 %."
         );
         let rows = &answer.tables[0].rows;
         assert_eq!(rows.len(), 3);
         assert_eq!((&*rows[1][0], &*rows[1][4]), ("worker-*", "futex 15 %"));
-        let [groups] = &answer.figures[..] else { panic!("{:?}", answer.figures) };
+        let [groups] = &answer.figures[..] else {
+            panic!("{:?}", answer.figures)
+        };
         assert_eq!(groups.series.len(), 2);
     }
 
@@ -358,6 +408,9 @@ mod tests {
         assert_eq!(ids, ["cpus", "states", "groups-cpus"]);
         let line = &answer.figures[2].series[0];
         assert_eq!(line.name, "main");
-        assert_eq!(line.points.iter().map(|point| point.x).collect::<Vec<_>>(), [1.0, 2.0]);
+        assert_eq!(
+            line.points.iter().map(|point| point.x).collect::<Vec<_>>(),
+            [1.0, 2.0]
+        );
     }
 }

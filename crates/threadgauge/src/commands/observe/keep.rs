@@ -104,15 +104,24 @@ fn whole(seen: &Seen) -> Vec<(Params, Sample, u64)> {
     let seconds = elapsed_ns.max(1) as f64 / 1e9;
     let mut metrics = vec![measured(CPUS, course.cpus()), measured(OWN, course.own_share())];
     metrics.extend(course.machine_cpus().map(|cpus| measured(MACHINE_CPUS, cpus)));
-    metrics.extend(course.last().map(|look| measured(MEMORY, look.rss_kib as f64 * 1_024.0)));
+    metrics.extend(
+        course
+            .last()
+            .map(|look| measured(MEMORY, look.rss_kib as f64 * 1_024.0)),
+    );
     let threads: usize = course.groups().iter().map(|group| group.threads).sum();
     metrics.push(measured(THREADS, threads as f64));
     metrics.extend(shares(course.amounts(), seconds));
-    let throttled = course.quotas().iter().map(|quota| quota.throttled()).reduce(f64::max);
+    let throttled = course
+        .quotas()
+        .iter()
+        .map(|quota| quota.throttled())
+        .reduce(f64::max);
     metrics.extend(throttled.map(|share| measured(THROTTLED, share)));
     let holds: BTreeSet<VerdictKind> = seen.verdicts().iter().map(|verdict| verdict.kind).collect();
     let verdicts = VerdictKind::ALL.into_iter().zip(VERDICTS);
-    metrics.extend(verdicts.map(|(kind, metric)| measured(metric, f64::from(u8::from(holds.contains(&kind))))));
+    metrics
+        .extend(verdicts.map(|(kind, metric)| measured(metric, f64::from(u8::from(holds.contains(&kind))))));
     if let Some(Ok(cost)) = &seen.task {
         metrics.push(measured(TASK_CPU, cost.cpu.value_ns));
         metrics.push(measured(TASKS, cost.per_second));
@@ -163,7 +172,11 @@ fn intervals(seen: &Seen) -> Vec<(Params, Sample, u64)> {
         metrics.extend(machine.map(|cpus| measured(MACHINE_CPUS, cpus)));
         metrics.extend(states(interval, &interval.amounts));
         all.push((params(ALL), sample(metrics), 0));
-        for (place, amounts) in interval.by_group.iter().filter(|(place, _)| groups.contains(place)) {
+        for (place, amounts) in interval
+            .by_group
+            .iter()
+            .filter(|(place, _)| groups.contains(place))
+        {
             all.push((params(&names[*place]), sample(states(interval, amounts)), 0));
         }
     }
@@ -179,7 +192,8 @@ fn states(interval: &Interval, amounts: &Amounts) -> Vec<Metric> {
         (IN_FUTEX, futex_ns),
         (IN_OTHERS, (amounts.waited_ns() - futex_ns).max(0.0)),
     ];
-    of.map(|(metric, ns)| measured(metric, each(interval, ns))).to_vec()
+    of.map(|(metric, ns)| measured(metric, each(interval, ns)))
+        .to_vec()
 }
 
 /// An amount of time for each nanosecond of an interval.
@@ -193,7 +207,11 @@ fn names(seen: &Seen) -> Vec<String> {
     let groups = seen.course.groups().iter().enumerate();
     let names = groups.map(|(place, group)| {
         let may_stay = |c: char| c.is_alphanumeric() || "-_.*:#+()".contains(c);
-        let name: String = group.name.chars().map(|c| if may_stay(c) { c } else { '_' }).collect();
+        let name: String = group
+            .name
+            .chars()
+            .map(|c| if may_stay(c) { c } else { '_' })
+            .collect();
         // A number would be read back as one, and so would none.
         let is_a_word = name.parse::<u64>().is_err() && !name.is_empty();
         let name = if is_a_word { name } else { format!("thread-{name}") };
@@ -271,7 +289,10 @@ mod tests {
     #[test]
     fn of_a_long_course_so_many_intervals_are_kept_that_a_chart_can_show_them() {
         let kept = intervals(&seen(&["main"], 1_000));
-        let of_all = kept.iter().filter(|(params, ..)| params.text(OF) == Some(ALL)).count();
+        let of_all = kept
+            .iter()
+            .filter(|(params, ..)| params.text(OF) == Some(ALL))
+            .count();
         assert!((100..=MOST_INTERVALS).contains(&of_all), "{of_all}");
         assert_eq!(kept.len(), 2 * of_all);
     }
@@ -285,7 +306,11 @@ mod tests {
         };
         let report = keep(dir.path(), &options, &seen(&["main", "worker-1"], 20)).unwrap();
         let page = std::fs::read_to_string(report).unwrap();
-        for part in ["Why is this program as fast as it is?", "worker-*", "What its threads did"] {
+        for part in [
+            "Why is this program as fast as it is?",
+            "worker-*",
+            "What its threads did",
+        ] {
             assert!(page.contains(part), "no {part}");
         }
         let data = folder::read(dir.path()).unwrap();

@@ -1,5 +1,5 @@
-//! What a person sees while a program is observed: on a terminal a table of its groups of threads that changes, elsewhere
-//! a line a look.
+//! What a person sees while a program is observed: on a terminal a table of its groups of threads that changes,
+//! elsewhere a line a look.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use threadgauge_machine::observe::{Amounts, Course, Interval};
@@ -93,9 +93,9 @@ fn groups(course: &Course, interval: &Interval) -> Vec<String> {
     let rows = all.iter().take(MOST_GROUPS).map(|(place, amounts)| {
         let group = &course.groups()[*place];
         let longest = amounts.longest_waits();
-        let waits = longest
-            .first()
-            .map_or_else(String::new, |(kind, ns)| format!("{} {}", kind.name(), percent(amounts.share(*ns))));
+        let waits = longest.first().map_or_else(String::new, |(kind, ns)| {
+            format!("{} {}", kind.name(), percent(amounts.share(*ns)))
+        });
         vec![
             clean(&group.name),
             group.threads.to_string(),
@@ -104,9 +104,15 @@ fn groups(course: &Course, interval: &Interval) -> Vec<String> {
             waits,
         ]
     });
-    let mut lines = aligned(&["threads", "", "running", "waiting for a CPU", "waiting most for"], rows.collect());
+    let mut lines = aligned(
+        &["threads", "", "running", "waiting for a CPU", "waiting most for"],
+        rows.collect(),
+    );
     if all.len() > MOST_GROUPS {
-        lines.push(format!("and {} that ran less", counted(all.len() - MOST_GROUPS, "group")));
+        lines.push(format!(
+            "and {} that ran less",
+            counted(all.len() - MOST_GROUPS, "group")
+        ));
     }
     if let Some(memory) = course.last().map(|look| look.rss_kib as f64 * 1_024.0) {
         lines.push(format!("{} resident", with_unit(memory, None, "bytes")));

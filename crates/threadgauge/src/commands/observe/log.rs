@@ -34,7 +34,11 @@ impl Log {
         let cannot = || format!("--log: {} cannot be read", shown(path));
         // Opening a pipe would wait for somebody to write into it.
         let kind = path.metadata().with_context(cannot)?;
-        ensure!(kind.is_file(), "--log: {} is no file whose lines could be counted", shown(path));
+        ensure!(
+            kind.is_file(),
+            "--log: {} is no file whose lines could be counted",
+            shown(path)
+        );
         let mut file = File::open(path).with_context(cannot)?;
         let at = file.seek(SeekFrom::End(0)).with_context(cannot)?;
         Ok(Self {
@@ -90,7 +94,11 @@ mod tests {
     use super::*;
 
     fn append(path: &Path, text: &str) {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        let mut file = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 

@@ -27,8 +27,8 @@ pub struct ObserveOptions {
         value_parser = clap::value_parser!(i32).range(1..)
     )]
     pub pid: Option<i32>,
-    /// A command to start and observe; it is split into words as a shell does, and no shell runs it. What it prints goes
-    /// to standard error; it is asked to end when observing ends before it
+    /// A command to start and observe; it is split into words as a shell does, and no shell runs it. What it prints
+    /// goes to standard error; it is asked to end when observing ends before it
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
     /// For how long; if not given ten seconds, and a command until its end
@@ -96,8 +96,8 @@ impl ObserveOptions {
         let words = shlex::split(command).filter(|words| !words.is_empty());
         let words = words.with_context(|| {
             format!(
-                "--command: `{command}` is no command: a quote is open, or it is empty; as in --command 'make -j8', and with \
-                 pipes --command \"sh -c 'a | b'\""
+                "--command: `{command}` is no command: a quote is open, or it is empty; as in --command 'make -j8', \
+                 and with pipes --command \"sh -c 'a | b'\""
             )
         })?;
         Ok(Some(words))
@@ -187,7 +187,10 @@ mod tests {
         let words = |command: &str| options(&["--command", command]).words();
         assert_eq!(words("sh -c 'a | b'").unwrap().unwrap(), ["sh", "-c", "a | b"]);
         for none in ["", "  ", "sh -c 'a"] {
-            assert!(words(none).unwrap_err().to_string().contains("is no command"), "{none:?}");
+            assert!(
+                words(none).unwrap_err().to_string().contains("is no command"),
+                "{none:?}"
+            );
         }
         assert_eq!(options(&["7"]).words().unwrap(), None);
     }
@@ -195,6 +198,9 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_kept_as_typed() {
         let of = options(&["7", "--for", "10s", "--rate", "2k"]);
-        assert_eq!(of.as_asked(), ["observe", "7", "--for 10s", "--interval 1s", "--rate 2000"]);
+        assert_eq!(
+            of.as_asked(),
+            ["observe", "7", "--for 10s", "--interval 1s", "--rate 2000"]
+        );
     }
 }

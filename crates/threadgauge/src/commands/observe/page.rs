@@ -159,7 +159,9 @@ impl Page {
     ///
     /// If there is no such page, or no such counter on it.
     pub fn read(&self) -> Result<f64> {
-        let page = self.get().with_context(|| format!("{} cannot be read", self.at.url))?;
+        let page = self
+            .get()
+            .with_context(|| format!("{} cannot be read", self.at.url))?;
         let value = self.at.on(&page);
         value.with_context(|| {
             let Self { at, .. } = self;
@@ -214,7 +216,10 @@ fn answered(bytes: &[u8], has_ended: bool) -> Result<Option<String>> {
         bail!("the answer has status {code}");
     }
     let value = |name: &str| {
-        let header = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        let header = head
+            .headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name));
         header.map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
     };
     for coding in ["transfer-encoding", "content-encoding"] {
@@ -274,7 +279,14 @@ worse{a=\"open 5
         for text in ["http://h:9090/metrics#a_total", "http://h/m#a{b=\"c\",d=\"e\"}"] {
             assert_eq!(at(text).to_string(), text);
         }
-        for none in ["", "http://h/metrics", "http://h/metrics#", "#a", "http://h/m#a{b=c}", "http://h/m#a b"] {
+        for none in [
+            "",
+            "http://h/metrics",
+            "http://h/metrics#",
+            "#a",
+            "http://h/m#a{b=c}",
+            "http://h/m#a b",
+        ] {
             assert!(none.parse::<CounterAt>().is_err(), "{none:?}");
         }
     }
@@ -286,7 +298,10 @@ worse{a=\"open 5
         assert_eq!(answered(&with.as_bytes()[..with.len() - 1], true).unwrap(), None);
         let without = "HTTP/1.1 200 OK\r\n\r\nabc";
         assert_eq!(answered(without.as_bytes(), false).unwrap(), None);
-        assert_eq!(answered(without.as_bytes(), true).unwrap().as_deref(), Some("abc"));
+        assert_eq!(
+            answered(without.as_bytes(), true).unwrap().as_deref(),
+            Some("abc")
+        );
         assert_eq!(answered(b"HTTP/1.1 200", true).unwrap(), None);
         for (bad, says) in [
             ("HTTP/1.1 404 Not Found\r\n\r\n", "status 404"),
@@ -315,7 +330,10 @@ worse{a=\"open 5
         let read = |metric: &str| Page::new(&at(&format!("{url}#{metric}"))).unwrap().read();
         assert_eq!(read("plain").unwrap(), 12.47);
         let error = read("nothing").unwrap_err().to_string();
-        assert!(error.starts_with("there is no metric nothing on http://"), "{error}");
+        assert!(
+            error.starts_with("there is no metric nothing on http://"),
+            "{error}"
+        );
         serves.join().unwrap();
         let error = format!("{:#}", read("plain").unwrap_err());
         assert!(error.contains("/metrics cannot be read: "), "{error}");

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use threadgauge_machine::Switches;
-use threadgauge_machine::observe::{
-    Amounts, Group, IoCounts, MOST_OWN_SHARE, ThreadKey, Tracked, WaitKind,
-};
+use threadgauge_machine::observe::{Amounts, Group, IoCounts, MOST_OWN_SHARE, ThreadKey, Tracked, WaitKind};
 use threadgauge_results::outside::clean;
 use threadgauge_results::units::{count, counted, percent, with_unit};
 
@@ -47,14 +45,23 @@ pub fn text(seen: &Seen) -> String {
     let of_machine = course.machine_cpus().map_or_else(String::new, |all| {
         format!("; all programs of the machine {all:.2}")
     });
-    row("CPUs", format!("{:.2} of {}{of_machine}", course.cpus(), may_use(seen)));
+    row(
+        "CPUs",
+        format!("{:.2} of {}{of_machine}", course.cpus(), may_use(seen)),
+    );
     row("its threads", shares(course.amounts()));
     row("switches", switches(seen));
     if let Some(look) = last {
         let shared = look.pss_kib.map_or_else(String::new, |kib| {
-            format!(", {} where what is shared is divided", bytes(kib as f64 * 1_024.0))
+            format!(
+                ", {} where what is shared is divided",
+                bytes(kib as f64 * 1_024.0)
+            )
         });
-        row("memory", format!("{} resident{shared}", bytes(look.rss_kib as f64 * 1_024.0)));
+        row(
+            "memory",
+            format!("{} resident{shared}", bytes(look.rss_kib as f64 * 1_024.0)),
+        );
     }
     if let Some(io) = course.io() {
         row("I/O", io_in_words(&io, course.elapsed_ns()));
@@ -80,7 +87,12 @@ pub fn text(seen: &Seen) -> String {
     }
     text += "\n";
     for verdict in seen.verdicts() {
-        let _ = writeln!(text, "{}: {}", capital(verdict.kind.in_words()), clean(&verdict.says));
+        let _ = writeln!(
+            text,
+            "{}: {}",
+            capital(verdict.kind.in_words()),
+            clean(&verdict.says)
+        );
         if let Some(doubt) = verdict.doubt {
             let _ = writeln!(text, "  What cannot be told: {doubt}");
         }
@@ -128,7 +140,8 @@ fn switches(seen: &Seen) -> String {
         all = all + switches;
         known += 1;
     }
-    let each_second = |count: f64| with_unit(count / (course.elapsed_ns().max(1) as f64 / 1e9), None, "count");
+    let each_second =
+        |count: f64| with_unit(count / (course.elapsed_ns().max(1) as f64 / 1e9), None, "count");
     let by_kind = match (all.total(), known) {
         (0, 0) => "not known by kind".to_owned(),
         (0, _) => "none by kind".to_owned(),
@@ -169,7 +182,14 @@ fn task_rows(cost: &TaskCost) -> Vec<(&'static str, String)> {
                 with_unit(cost.per_second, None, "count")
             ),
         ),
-        ("a task", format!("CPU {}, waiting for a CPU {}", time(&cost.cpu), time(&cost.wanted))),
+        (
+            "a task",
+            format!(
+                "CPU {}, waiting for a CPU {}",
+                time(&cost.cpu),
+                time(&cost.wanted)
+            ),
+        ),
     ];
     let waits = cost
         .waits
@@ -182,8 +202,8 @@ fn task_rows(cost: &TaskCost) -> Vec<(&'static str, String)> {
     rows.push((
         "it waited",
         format!(
-            "{} at least (as no idle thread does), {} at most (if no thread was ever idle): which of its waits are idleness \
-             /proc cannot tell",
+            "{} at least (as no idle thread does), {} at most (if no thread was ever idle): which of its waits are \
+             idleness /proc cannot tell",
             time(&cost.held_up),
             time(&cost.all_waits)
         ),
@@ -219,7 +239,13 @@ fn table(title: &str, (head, rows, more): &Rows) -> String {
     text
 }
 
-const COLUMNS: [&str; 5] = ["running", "waiting for a CPU", "waiting most for", "", "given a CPU, a second"];
+const COLUMNS: [&str; 5] = [
+    "running",
+    "waiting for a CPU",
+    "waiting most for",
+    "",
+    "given a CPU, a second",
+];
 
 fn cells(amounts: &Amounts, seen: &Seen) -> Vec<String> {
     let waits = amounts.longest_waits();
@@ -296,7 +322,10 @@ fn bytes(value: f64) -> String {
 
 fn capital(words: &str) -> String {
     let mut chars = words.chars();
-    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    let first = chars
+        .next()
+        .map(|c| c.to_uppercase().to_string())
+        .unwrap_or_default();
     first + chars.as_str()
 }
 
@@ -320,8 +349,14 @@ pub fn json(seen: &Seen) -> Value {
         unit.insert("has_ended".to_owned(), json!(thread.has_ended));
         unit.insert("last_cpu".to_owned(), json!(thread.cpu));
         let switches = thread.switches();
-        unit.insert("voluntary_switches".to_owned(), json!(switches.map(|of| of.voluntary)));
-        unit.insert("involuntary_switches".to_owned(), json!(switches.map(|of| of.involuntary)));
+        unit.insert(
+            "voluntary_switches".to_owned(),
+            json!(switches.map(|of| of.voluntary)),
+        );
+        unit.insert(
+            "involuntary_switches".to_owned(),
+            json!(switches.map(|of| of.involuntary)),
+        );
         Value::Object(unit)
     };
     let first_ns = course.intervals().first().map_or(0, |interval| interval.from_ns);
@@ -406,7 +441,9 @@ pub fn json(seen: &Seen) -> Value {
         ("own", own),
         ("not_known", json!(seen.lacks)),
     ];
-    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    all.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// Where the time of threads went, as shares of it.
@@ -423,7 +460,10 @@ fn unit(amounts: &Amounts, elapsed_ns: u64) -> Map<String, Value> {
         ("waiting_for_cpu", json!(amounts.share(amounts.wanted_ns))),
         ("waiting", json!(amounts.share(amounts.waited_ns()))),
         ("waits", Value::Object(waits)),
-        ("given_cpu_per_s", json!(amounts.slices / (elapsed_ns.max(1) as f64 / 1e9))),
+        (
+            "given_cpu_per_s",
+            json!(amounts.slices / (elapsed_ns.max(1) as f64 / 1e9)),
+        ),
     ] {
         unit.insert(name.to_owned(), value);
     }
@@ -552,7 +592,10 @@ mod tests {
         assert_eq!(kinds, ["cpu_bound", "one_thread", "pool_too_large"]);
         assert_eq!(json["groups"][1]["name"], "worker-*");
         assert_eq!(json["groups"][1]["waits"]["unknown"], 1.0);
-        assert_eq!((&json["thread_count"], &json["threads"][0]["tid"]), (&json!(5), &json!(7)));
+        assert_eq!(
+            (&json["thread_count"], &json["threads"][0]["tid"]),
+            (&json!(5), &json!(7))
+        );
         assert_eq!(json["intervals"].as_array().unwrap().len(), 5);
         assert_eq!((&json["ending"], &json["exit"]), (&json!("time"), &Value::Null));
         assert_eq!(json["task"]["not_known"], "why");
@@ -573,11 +616,19 @@ mod tests {
         };
         let says = |ci| {
             let rows = task_rows(&cost(ci));
-            rows.into_iter().map(|(name, says)| format!("{name}: {says}\n")).collect::<String>()
+            rows.into_iter()
+                .map(|(name, says)| format!("{name}: {says}\n"))
+                .collect::<String>()
         };
         let with = says(Some([1.4e6, 1.6e6]));
-        assert!(with.contains("a task: CPU 1.50 [1.40, 1.60] ms, waiting for a CPU 200 µs\n"), "{with}");
-        assert!(with.contains("for each task poll 5.00 ms\n") && !with.contains("no interval"), "{with}");
+        assert!(
+            with.contains("a task: CPU 1.50 [1.40, 1.60] ms, waiting for a CPU 200 µs\n"),
+            "{with}"
+        );
+        assert!(
+            with.contains("for each task poll 5.00 ms\n") && !with.contains("no interval"),
+            "{with}"
+        );
         assert!(says(None).contains("it needs 20 looks with tasks in most of them, and there were 12"));
     }
 
@@ -589,6 +640,10 @@ mod tests {
         course.add(sampler.look().unwrap());
         let shown = Seen { course, ..seen() };
         assert!(text(&shown).contains("Too short to judge"));
-        assert!(json(&shown)["threads"].as_array().is_some_and(|threads| !threads.is_empty()));
+        assert!(
+            json(&shown)["threads"]
+                .as_array()
+                .is_some_and(|threads| !threads.is_empty())
+        );
     }
 }

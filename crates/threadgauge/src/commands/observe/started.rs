@@ -120,7 +120,10 @@ mod tests {
     #[test]
     fn one_that_cannot_be_started_is_named() {
         let error = format!("{:#}", start(&["/no/such/program", "x"]).unwrap_err());
-        assert!(error.starts_with("--command: `/no/such/program` cannot be started"), "{error}");
+        assert!(
+            error.starts_with("--command: `/no/such/program` cannot be started"),
+            "{error}"
+        );
         assert!(start(&[]).is_err());
     }
 

@@ -197,7 +197,9 @@ impl Tasks {
             .collect();
         let tasks: f64 = blocks.iter().map(|block| block.tasks).sum();
         if self.points.is_empty() {
-            return Err("a task's CPU time needs two looks at which the counter of tasks can be read".to_owned());
+            return Err(
+                "a task's CPU time needs two looks at which the counter of tasks can be read".to_owned(),
+            );
         }
         if tasks <= 0.0 {
             return Err("no task was done while it was observed, so none has a CPU time".to_owned());
@@ -279,7 +281,10 @@ fn blocks(points: &[Point], most: usize) -> Vec<Point> {
 
 /// An amount for each task, over all blocks.
 fn ratio(blocks: &[Block], amount: &dyn Fn(&Point) -> f64) -> Figure {
-    let pairs: Vec<(f64, f64)> = blocks.iter().map(|block| (amount(&block.point), block.tasks)).collect();
+    let pairs: Vec<(f64, f64)> = blocks
+        .iter()
+        .map(|block| (amount(&block.point), block.tasks))
+        .collect();
     // What is drawn again and again are the places of pairs.
     let places: Vec<f64> = (0..pairs.len()).map(|place| place as f64).collect();
     let of = |places: &[f64]| {
@@ -294,7 +299,10 @@ fn ratio(blocks: &[Block], amount: &dyn Fn(&Point) -> f64) -> Figure {
     let value_ns = of(&places[..]);
     let interval: Result<_, StatsError> = bca(&places, of, ALPHA, RESAMPLES, SEED);
     // Too few looks, or tasks in so few of them that there may be none in a sample.
-    let ci95_ns = interval.ok().and_then(|estimate| estimate.ci).map(|ci| [ci.low, ci.high]);
+    let ci95_ns = interval
+        .ok()
+        .and_then(|estimate| estimate.ci)
+        .map(|ci| [ci.low, ci.high]);
     Figure { value_ns, ci95_ns }
 }
 
@@ -341,9 +349,15 @@ mod tests {
         let kinds: Vec<WaitKind> = cost.waits.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, [WaitKind::Poll, WaitKind::Disk]);
         let [low, high] = cost.cpu.ci95_ns.unwrap();
-        assert!(low < 1.5e6 && 1.5e6 < high && low > 1.2e6 && high < 1.8e6, "{cost:?}");
+        assert!(
+            low < 1.5e6 && 1.5e6 < high && low > 1.2e6 && high < 1.8e6,
+            "{cost:?}"
+        );
         // What is the same in each look has no spread.
-        assert_eq!(counted(Counter::Rate(100.0), 19).cost().unwrap().cpu.ci95_ns, None);
+        assert_eq!(
+            counted(Counter::Rate(100.0), 19).cost().unwrap().cpu.ci95_ns,
+            None
+        );
         let number = counted(Counter::Number(4_000.0), 40).cost().unwrap();
         assert_eq!(number.cpu, cost.cpu);
     }
@@ -355,7 +369,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, "").unwrap();
-        let none = counted(Counter::Log(Log::open(&path).unwrap()), 3).cost().unwrap_err();
+        let none = counted(Counter::Log(Log::open(&path).unwrap()), 3)
+            .cost()
+            .unwrap_err();
         assert!(none.contains("no task was done"), "{none}");
     }
 
@@ -375,7 +391,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_begins_anew_has_gone_as_far_as_it_says() {
-        assert_eq!([since(5.0, 7.0), since(7.0, 7.0), since(7.0, 2.0)], [2.0, 0.0, 2.0]);
+        assert_eq!(
+            [since(5.0, 7.0), since(7.0, 7.0), since(7.0, 2.0)],
+            [2.0, 0.0, 2.0]
+        );
     }
 
     #[test]
@@ -391,7 +410,10 @@ mod tests {
             let blocks = blocks(&points, most);
             assert!(blocks.len() <= most);
             let sum = |of: fn(&Point) -> f64| blocks.iter().map(of).sum::<f64>();
-            assert_eq!((sum(|p| p.cpu_ns), sum(|p| p.tasks.unwrap_or(0.0))), (4_950.0, 100.0));
+            assert_eq!(
+                (sum(|p| p.cpu_ns), sum(|p| p.tasks.unwrap_or(0.0))),
+                (4_950.0, 100.0)
+            );
         }
         assert!(blocks(&[], 5).is_empty());
     }
