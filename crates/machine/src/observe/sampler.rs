@@ -242,7 +242,7 @@ impl Sampler {
     ///
     /// [`ObserveError::Ended`] once the process has ended, also where some below it live on.
     pub fn look(&mut self) -> Result<Look, ObserveError> {
-        self.look_with(self.looks % SWITCHES_EACH == 0)
+        self.look_with(self.looks.is_multiple_of(SWITCHES_EACH))
     }
 
     /// The last look, which reads the two kinds of switches of all threads.
@@ -256,9 +256,10 @@ impl Sampler {
 
     fn look_with(&mut self, reads_switches: bool) -> Result<Look, ObserveError> {
         let before = thread_cpu_ns();
-        let at_ns = monotonic_ns();
         let own_before = self.own_cpu_ns;
-        self.search(at_ns);
+        self.search(monotonic_ns());
+        // The time of what is read next: a search may take some milliseconds.
+        let at_ns = monotonic_ns();
         let now_ticks = since_boot_ns() / self.tick_ns;
         let mut look = Look {
             at_ns,

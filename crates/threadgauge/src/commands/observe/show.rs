@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use threadgauge_machine::Switches;
 use threadgauge_machine::observe::{Amounts, Group, IoCounts, MOST_OWN_SHARE, ThreadKey, Tracked, WaitKind};
 use threadgauge_results::outside::clean;
-use threadgauge_results::units::{count, counted, percent, with_unit};
+use threadgauge_results::units::{count, counted, of_cpus, percent, with_unit};
 
 use crate::commands::observe::live::shares;
 use crate::commands::observe::seen::{Ending, Seen};
@@ -128,7 +128,9 @@ fn how_it_ended(seen: &Seen) -> Option<String> {
 fn may_use(seen: &Seen) -> String {
     let allowed = seen.capacity.allowed;
     match seen.capacity.quota {
-        Some(quota) if quota < allowed => format!("{quota:.2} that a quota grants (of {allowed:.0} CPUs)"),
+        Some(quota) if quota < allowed => {
+            format!("{quota:.2} that a quota grants (of {})", of_cpus(allowed as u64))
+        }
         _ => format!("{allowed:.0}"),
     }
 }
