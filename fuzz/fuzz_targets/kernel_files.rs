@@ -4,8 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use threadgauge_machine::{
-    parse_cfs_quota, parse_cpu_max, parse_cpu_stat, parse_cpuinfo, parse_io, parse_limits, parse_preempt_choice,
-    parse_pressure_some_us, parse_proc_stat, parse_schedstat, parse_switches, parse_task_stat,
+    parse_cfs_quota, parse_cpu_max, parse_cpu_stat, parse_cpuinfo, parse_io, parse_limits,
+    parse_preempt_choice, parse_pressure_some_us, parse_proc_stat, parse_schedstat, parse_switches,
+    parse_task_stat,
 };
 
 fuzz_target!(|text: &str| {

@@ -42,11 +42,10 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
 
 /// The experiments that a folder may hold: those of `run`, and what `load` and `observe` leave.
 fn readable() -> Catalogue {
-    static ALL: LazyLock<Vec<&'static Experiment>> =
-        LazyLock::new(|| {
-            let others = [&LOAD, &SECONDS, &OBSERVE, &INTERVALS];
-            runnable().iter().chain(others).collect()
-        });
+    static ALL: LazyLock<Vec<&'static Experiment>> = LazyLock::new(|| {
+        let others = [&LOAD, &SECONDS, &OBSERVE, &INTERVALS];
+        runnable().iter().chain(others).collect()
+    });
     Catalogue {
         experiments: &ALL,
         ..runnable()

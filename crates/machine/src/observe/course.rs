@@ -744,7 +744,8 @@ mod tests {
             }];
             course.add(look);
         }
-        let [quota] = &course.quotas()[..] else { panic!() };
+        let quotas = course.quotas();
+        let [quota] = &quotas[..] else { panic!() };
         assert_eq!(
             (quota.periods, quota.throttled_periods, quota.throttled_ns),
             (20, 5, 5_000)

@@ -288,15 +288,19 @@ impl Sampler {
             ticks_own += now[0].saturating_sub(own);
             ticks_children += now[1].saturating_sub(children);
             process.ticks = Some(now);
+            // Of one that has ended, too, until its parent has waited for it and has all that.
+            io = io
+                .zip(process.read_io(&mut self.buffer))
+                .map(|(sum, io)| sum.plus(io));
             // It is kept until its parent has its time.
             if is_over {
+                let threads = std::mem::take(&mut process.threads);
+                let of_threads = threads.values().map(|thread| thread.files.descriptors());
+                self.descriptors.give_back(of_threads.sum());
                 continue;
             }
             look.processes += 1;
             look.rss_kib += stat.rss_pages * rustix::param::page_size() as u64 / 1_024;
-            io = io
-                .zip(process.read_io(&mut self.buffer))
-                .map(|(sum, io)| sum.plus(io));
             let found = process.look(
                 &mut Reader {
                     source: &self.source,
@@ -419,7 +423,9 @@ impl Sampler {
     fn search(&mut self, at_ns: u64) {
         let newest = self.newest.as_ref().and_then(|file| {
             let text = read_small(file, &mut self.buffer).ok()?;
-            Some(text.rsplit(' ').next()?.trim().to_owned())
+            let newest = text.trim().rsplit(' ').next()?;
+            // Where `/proc` is not the kernel's own it may be none.
+            (newest != "0").then(|| newest.to_owned())
         });
         let is_none_new = newest.is_some() && newest == self.newest_seen;
         if is_none_new || at_ns < self.next_search_ns {
@@ -455,8 +461,9 @@ impl Sampler {
             self.lacks.insert(says.to_owned());
         } else if self.source.is_live() && at_ns >= self.next_pss_ns {
             let before = thread_cpu_ns();
-            let each = self.processes.keys().map(|&pid| pss_kib_of(pid));
-            self.pss_kib = each.sum::<Option<u64>>();
+            // One without threads has ended, and has no memory any more.
+            let live = self.processes.iter().filter(|(_, of)| !of.threads.is_empty());
+            self.pss_kib = live.map(|(pid, _)| pss_kib_of(*pid)).sum::<Option<u64>>();
             let took = thread_cpu_ns() - before;
             self.next_pss_ns = at_ns + BETWEEN_PSS_NS.max(took * PARTS);
             self.own_cpu_ns += took;
@@ -568,9 +575,14 @@ impl Process {
         }
     }
 
-    /// What it read and wrote.
+    /// What it read and wrote; `None` where that may not be read.
     fn read_io(&self, buffer: &mut [u8; SMALL]) -> Option<IoCounts> {
-        parse_io(&self.files.io.as_ref()?.read(buffer).ok()?)
+        match text_of(self.files.io.as_ref()?, buffer) {
+            Ok(text) => parse_io(&text),
+            // It has gone meanwhile, and what it did to its parent.
+            Err(Gone::Ended) => Some(IoCounts::default()),
+            Err(Gone::Unread) => None,
+        }
     }
 }
 
@@ -628,7 +640,12 @@ impl Thread {
             return Ok(Moment::Runnable);
         }
         Ok(match &self.files.waits {
-            Waits::Syscall(file) => moment(state, parse_syscall(&text_of(file, buffer)?), None),
+            Waits::Syscall(file) => match text_of(file, buffer) {
+                Ok(text) => moment(state, parse_syscall(&text), None),
+                Err(Gone::Ended) => return Err(Gone::Ended),
+                // It has become a program that may not be looked at.
+                Err(Gone::Unread) => moment(state, None, None),
+            },
             Waits::Wchan(file) => moment(state, None, Some(&*text_of(file, buffer)?)),
             Waits::Nothing => moment(state, None, None),
         })

@@ -125,7 +125,7 @@ pub(super) enum Inside {
 /// A `syscall` file; `None` where it says nothing that is understood.
 pub(super) fn parse_syscall(text: &str) -> Option<Inside> {
     let first = text.split_ascii_whitespace().next()?;
-    match first.parse() {
+    match first.parse::<i64>() {
         Ok(-1) => Some(Inside::NoCall),
         Ok(number) if number >= 0 => Some(Inside::Call(number)),
         Err(_) if first == "running" => Some(Inside::Runnable),
@@ -203,7 +203,7 @@ fn of_old_call(_: i64) -> Option<WaitKind> {
 }
 
 /// What is waited for at a place in the kernel, by the begin of its name: the names change with versions.
-const PLACES: [(&str, WaitKind); 32] = [
+const PLACES: [(&str, WaitKind); 33] = [
     ("futex_", WaitKind::Futex),
     ("do_futex", WaitKind::Futex),
     ("ep_poll", WaitKind::Poll),
@@ -214,7 +214,7 @@ const PLACES: [(&str, WaitKind); 32] = [
     ("poll_schedule", WaitKind::Poll),
     ("io_cqring_wait", WaitKind::Poll),
     ("read_events", WaitKind::Poll),
-    ("inet_csk_accept", WaitKind::Accept),
+    ("inet_csk_", WaitKind::Accept),
     ("inet_accept", WaitKind::Accept),
     ("unix_accept", WaitKind::Accept),
     ("hrtimer_nanosleep", WaitKind::Sleep),
@@ -223,7 +223,9 @@ const PLACES: [(&str, WaitKind); 32] = [
     ("kernel_wait", WaitKind::Child),
     ("pipe_read", WaitKind::Read),
     ("anon_pipe_read", WaitKind::Read),
-    ("pipe_wait_readable", WaitKind::Read),
+    ("pipe_wait_writable", WaitKind::Write),
+    // Before Linux 5.5 of either end; who waits for room is rare.
+    ("pipe_wait", WaitKind::Read),
     ("sk_wait_data", WaitKind::Read),
     ("tcp_recvmsg", WaitKind::Read),
     // Of TCP and of terminals.
@@ -279,9 +281,8 @@ mod tests {
     #[test]
     fn the_state_goes_before_the_call_and_the_call_before_the_place() {
         let futex = Some(Inside::Call(libc::SYS_futex));
-        let kind = |state, inside, place| moment(state, inside, place);
-        assert_eq!(kind('R', futex, None), Moment::Runnable);
-        assert_eq!(kind('S', Some(Inside::Runnable), None), Moment::Runnable);
+        assert_eq!(moment('R', futex, None), Moment::Runnable);
+        assert_eq!(moment('S', Some(Inside::Runnable), None), Moment::Runnable);
         for (state, inside, place, wanted) in [
             ('S', futex, None, WaitKind::Futex),
             ('D', futex, None, WaitKind::Disk),
@@ -308,6 +309,8 @@ mod tests {
             ('S', None, Some("futex_wait_queue"), WaitKind::Futex),
             ('S', None, Some("__futex_wait"), WaitKind::Futex),
             ('S', None, Some("ep_poll"), WaitKind::Poll),
+            ('S', None, Some("pipe_wait_readable"), WaitKind::Read),
+            ('S', None, Some("pipe_wait_writable"), WaitKind::Write),
             ('S', None, Some("some_driver"), WaitKind::Other),
             ('S', None, Some("0"), WaitKind::Unknown),
             ('S', None, Some(""), WaitKind::Unknown),
@@ -315,7 +318,7 @@ mod tests {
             ('Z', None, None, WaitKind::Other),
         ] {
             let says = format!("{state} {inside:?} {place:?}");
-            assert_eq!(kind(state, inside, place), Moment::Waits(wanted), "{says}");
+            assert_eq!(moment(state, inside, place), Moment::Waits(wanted), "{says}");
         }
     }
 

@@ -3,8 +3,7 @@
 //! One that is replaced (rotated) is read to its end and the new one from its begin; one that is cut off begins anew.
 
 use std::fs::File;
-use std::io::Read as _;
-use std::io::{Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 

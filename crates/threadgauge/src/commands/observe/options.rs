@@ -165,7 +165,7 @@ mod tests {
         };
         parsed(&["7", "--requests", "5"]).unwrap();
         for words in [
-            &[][..],
+            &[] as &[&str],
             &["0"],
             &["-3"],
             &["x"],

@@ -87,7 +87,7 @@ impl CounterAt {
 /// The name at the begin of a line, its labels, and what follows; `None` of a comment or what is no series.
 fn named(line: &str) -> Option<(&str, Vec<(String, String)>, &str)> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let end = line.find(|c| !is_of_a_name(c)).unwrap_or(line.len());
+    let end = line.find(|c: char| !is_of_a_name(c)).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -153,7 +153,8 @@ impl Page {
         })
     }
 
-    /// What the counter says now. Blocks for two seconds at most.
+    /// What the counter says now. Blocks for two seconds at most; where its host has several addresses, until one of
+    /// them has answered, for three at each.
     ///
     /// # Errors
     ///
@@ -173,6 +174,8 @@ impl Page {
     }
 
     fn get(&self) -> Result<String> {
+        // `localhost` has two addresses, and a server is often at one of them alone.
+        self.target.reach()?;
         let deadline = Instant::now() + PATIENCE;
         let mut stream = TcpStream::connect_timeout(&self.target.address(), PATIENCE)?;
         stream.set_write_timeout(Some(PATIENCE))?;
