@@ -333,7 +333,7 @@ mod tests {
         let mut tasks = Tasks::new(counter);
         tasks.begin();
         for at in 0..looks {
-            let twice = if at % 2 == 0 { 1.0 } else { 2.0 };
+            let twice = if at.is_multiple_of(2) { 1.0 } else { 2.0 };
             tasks.add(&interval(at, twice * 1e8, twice * 1e7, twice * 1e6, 5e8));
         }
         tasks
