@@ -6,7 +6,7 @@
  *
  *   burn   each computes: burn-N
  *   sleep  each sleeps for 50 ms, again and again: sleeper-N
- *   lock   each computes for some hundred microseconds while it holds a lock that all want: fight-N
+ *   lock   each holds a lock that all want for a millisecond, in which it computes a little and waits: fight-N
  *   pool   each waits for work that never comes: worker-N
  *   hot    one computes, hot; the others wait for work that never comes: idle-N
  *
@@ -60,10 +60,13 @@ static void *sleeps(void *unused)
 static void *fights(void *unused)
 {
     (void)unused;
+    /* Were it to compute all the time, others that want its CPU would decide who has the lock. */
+    struct timespec time = {0, 1000000};
     pthread_barrier_wait(&all_there);
     for (;;) {
         pthread_mutex_lock(&mutex);
-        compute(300000);
+        compute(100000);
+        nanosleep(&time, NULL);
         pthread_mutex_unlock(&mutex);
         /* So that another one can have it. */
         compute(3000);
@@ -130,7 +133,7 @@ int main(int count_of_words, char **words)
     }
     pthread_barrier_init(&all_there, NULL, (unsigned)count + 1);
     for (int i = 0; i < count; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "%s-%d", begin, i + 1);
         int is_hot = i == 0 && strcmp(what, "hot") == 0;
         if (start(is_hot ? burns : does, is_hot ? "hot" : name) != 0)

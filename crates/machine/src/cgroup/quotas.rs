@@ -28,12 +28,17 @@ pub struct QuotaCounts {
 
 /// The open `cpu.stat` of every group with a quota that processes of a program are in.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(Vec<Group>);
+pub(crate) struct Quotas {
+    groups: Vec<Group>,
+    has_any: bool,
+}
 
 #[derive(Debug)]
 struct Group {
     folder: String,
     cpus: f64,
+    /// The first process that was taken in is in it, and so is all of the program, or was when it was started.
+    holds_all: bool,
     stat: File,
 }
 
@@ -43,28 +48,35 @@ impl Quotas {
         let Ok(place) = Place::of(source, &pid.to_string(), "cpu") else {
             return;
         };
+        let is_first = !std::mem::replace(&mut self.has_any, true);
         for folder in place.folders() {
-            if self.0.iter().any(|group| group.folder == folder) {
+            if self.groups.iter().any(|group| group.folder == folder) {
                 continue;
             }
             let Ok(Some(cpus)) = quota_of(source, &place, &folder) else {
                 continue;
             };
             if let Ok(stat) = File::open(source.path(&format!("{folder}/cpu.stat"))) {
-                self.0.push(Group { folder, cpus, stat });
+                self.groups.push(Group {
+                    folder,
+                    cpus,
+                    holds_all: is_first,
+                    stat,
+                });
             }
         }
     }
 
-    /// The least of them; `None` without any.
+    /// The least of those that hold back the first process that was taken in, and with it all; `None` without any.
     pub(crate) fn least_cpus(&self) -> Option<f64> {
-        self.0.iter().map(|group| group.cpus).reduce(f64::min)
+        let of_all = self.groups.iter().filter(|group| group.holds_all);
+        of_all.map(|group| group.cpus).reduce(f64::min)
     }
 
     /// What each has done until now; one that cannot be read any more is left out.
     pub(crate) fn read(&self, buffer: &mut [u8; SMALL]) -> Vec<QuotaCounts> {
-        let mut counts = Vec::with_capacity(self.0.len());
-        for group in &self.0 {
+        let mut counts = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
             let Ok(text) = read_small(&group.stat, buffer) else {
                 continue;
             };
@@ -145,6 +157,27 @@ mod tests {
             assert_eq!(quotas.read(&mut [0; SMALL]), [expected]);
             assert_eq!(quotas.least_cpus(), Some(1.5));
         }
+    }
+
+    #[test]
+    fn a_quota_of_a_single_process_is_told_and_holds_back_that_one_alone() {
+        let (_root, source) = machine(&[
+            ("proc/7/cgroup", "0::/\n"),
+            ("proc/8/cgroup", "0::/job\n"),
+            (
+                "proc/self/mountinfo",
+                "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n",
+            ),
+            ("sys/fs/cgroup/cpu/job/cpu.max", "50000 100000\n"),
+            ("sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_usec 5\n"),
+        ]);
+        let mut quotas = Quotas::default();
+        quotas.add(&source, 7);
+        quotas.add(&source, 8);
+        assert_eq!(
+            (quotas.read(&mut [0; SMALL]).len(), quotas.least_cpus()),
+            (1, None)
+        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ const MOST_INTERVALS: usize = 3_600;
 const MOST_GROUPS: usize = 64;
 /// Threads that are kept by themselves, ended ones too. The time of others is in their group's.
 const MOST_THREADS: usize = 16_384;
+/// A thread that was seen so often, and always ready to run, was so all the time.
+const SURELY: u32 = 4;
 /// Where there are too many groups.
 const REST: &str = "(others)";
 
@@ -149,7 +151,7 @@ impl Interval {
 /// Threads of one name, the digits at its end left out.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
-    /// Such as `worker-*`, or a whole name that does not end in digits.
+    /// Such as `worker-*`; the whole name as long as all have the same.
     pub name: String,
     /// Threads at the last look.
     pub threads: usize,
@@ -177,6 +179,8 @@ pub struct Tracked {
     first_switches: Option<Switches>,
     last_switches: Option<Switches>,
     last: Counted,
+    /// Of waits for a CPU what is told already, and the kernel will count once they are over.
+    told_ns: f64,
     seen: Seen,
 }
 
@@ -412,21 +416,23 @@ impl Course {
     fn group(&mut self, name: &str) -> usize {
         let folded = folded(name);
         if let Some(place) = self.by_name.get(&folded) {
+            let known = &mut self.groups[*place].name;
+            if known != name {
+                *known = folded;
+            }
             return *place;
         }
-        let name = match self.groups.len() < MOST_GROUPS {
-            true => folded,
-            false => REST.to_owned(),
+        let (folded, name) = match self.groups.len() < MOST_GROUPS {
+            true => (folded, name),
+            false => (REST.to_owned(), REST),
         };
-        if let Some(place) = self.by_name.get(&name) {
-            return *place;
+        let place = *self.by_name.entry(folded).or_insert(self.groups.len());
+        if place == self.groups.len() {
+            self.groups.push(Group {
+                name: name.to_owned(),
+                ..Group::default()
+            });
         }
-        let place = self.groups.len();
-        self.by_name.insert(name.clone(), place);
-        self.groups.push(Group {
-            name,
-            ..Group::default()
-        });
         place
     }
 
@@ -458,6 +464,7 @@ impl Course {
                 first_switches: is_new.then(Switches::default),
                 last_switches: None,
                 last: if is_new { begin } else { now },
+                told_ns: 0.0,
                 seen: Seen::default(),
             }
         };
@@ -467,13 +474,15 @@ impl Course {
             now.zip(before)
                 .map(|(now, before)| now.saturating_sub(before) as f64)
         };
+        let wanted_ns = since(now.waited_ns, before.waited_ns);
         let mut amounts = split(
             now.at_ns.saturating_sub(before.at_ns) as f64,
             now.ran_ns.saturating_sub(before.ran_ns) as f64,
-            since(now.waited_ns, before.waited_ns),
+            wanted_ns.map(|ns| (ns - tracked.told_ns).max(0.0)),
             &look.seen,
             &tracked.seen,
         );
+        tracked.told_ns = (tracked.told_ns + amounts.wanted_ns - wanted_ns.unwrap_or(0.0)).max(0.0);
         amounts.slices = since(now.slices, before.slices).unwrap_or(0.0);
         tracked.amounts.add(&amounts);
         for (sum, more) in tracked.seen.waits.iter_mut().zip(look.seen.waits) {
@@ -547,10 +556,10 @@ fn split(existed_ns: f64, ran_ns: f64, wanted_ns: Option<f64>, seen: &Seen, befo
     let ran_ns = ran_ns.min(existed_ns);
     let rest_ns = existed_ns - ran_ns;
     let (runnable, waiting) = (f64::from(seen.runnable), f64::from(seen.waiting()));
-    let stood_ready = runnable > 0.0 && waiting == 0.0;
+    let stood_ready = waiting == 0.0 && (seen.runnable >= SURELY || (ran_ns == 0.0 && runnable > 0.0));
     let wanted_ns = match wanted_ns {
         // The kernel counts a wait for a CPU when it is over. This one goes on.
-        Some(0.0) if ran_ns == 0.0 && stood_ready => rest_ns,
+        Some(_) if stood_ready => rest_ns,
         Some(wanted_ns) => wanted_ns.min(rest_ns),
         None if runnable > 0.0 => (runnable / (runnable + waiting) * existed_ns - ran_ns).clamp(0.0, rest_ns),
         None => 0.0,
@@ -615,6 +624,15 @@ mod tests {
             split(0.0, Some(0.0), seen(3, &[]), polls),
             (0.0, 100.0, Vec::new())
         );
+        assert_eq!(
+            split(20.0, Some(5.0), seen(SURELY, &[]), polls),
+            (20.0, 80.0, Vec::new())
+        );
+        // Seen so a few times it may have been chance.
+        assert_eq!(
+            split(20.0, Some(5.0), seen(SURELY - 1, &[]), polls),
+            (20.0, 5.0, vec![(WaitKind::Poll, 75.0)])
+        );
         // Later that is more than went by.
         assert_eq!(split(10.0, Some(500.0), none, none), (10.0, 90.0, Vec::new()));
         assert_eq!(split(130.0, Some(0.0), none, none), (100.0, 0.0, Vec::new()));
@@ -634,7 +652,7 @@ mod tests {
             let busy = thread(1, "worker-1", at * 900_000_000, at * 100_000_000, at * 7);
             let mut idle = thread(2, "worker-2", 0, 0, 0);
             idle.seen = futex;
-            let main = thread(3, "main", at * 500_000_000, 0, at);
+            let main = thread(3, "python3", at * 500_000_000, 0, at);
             course.add(look(at, vec![busy, idle, main]));
         }
         assert_eq!((course.looks(), course.elapsed_ns()), (5, 4 * SECOND_NS));
@@ -646,7 +664,7 @@ mod tests {
             (&*workers.name, workers.threads, workers.most_used),
             ("worker-*", 2, 1)
         );
-        assert_eq!((&*main.name, main.most_threads), ("main", 1));
+        assert_eq!((&*main.name, main.most_threads), ("python3", 1));
         let shares = |amounts: &Amounts| [amounts.ran_ns, amounts.wanted_ns].map(|ns| amounts.share(ns));
         let close = |a: [f64; 2], b: [f64; 2]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9);
         assert!(close(shares(&workers.amounts), [0.45, 0.05]), "{workers:?}");
@@ -664,6 +682,30 @@ mod tests {
         );
         assert_eq!(course.intervals().len(), 4);
         assert!((course.intervals()[0].cpus() - 1.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_wait_for_a_cpu_that_goes_on_is_told_and_not_again_once_it_is_counted() {
+        let mut course = Course::default();
+        let futex = seen(0, &[(WaitKind::Futex, 9)]);
+        let second = |share: f64| share * SECOND_NS as f64;
+        // It wants a CPU from 0.5 s on, is given one at 2.5 s, and waits for something else from 2.75 s on.
+        for (at, ran, wanted, seen) in [
+            (0, 0.0, 0.0, futex),
+            (1, 0.5, 0.0, seen(SURELY, &[])),
+            (2, 0.5, 0.0, seen(SURELY, &[])),
+            (3, 0.75, 2.0, futex),
+        ] {
+            let mut thread = thread(1, "a", second(ran) as u64, second(wanted) as u64, at);
+            thread.seen = seen;
+            course.add(look(at, vec![thread]));
+        }
+        let by_interval: Vec<f64> = course.intervals().iter().map(|of| of.amounts.wanted_ns).collect();
+        assert_eq!(by_interval, [second(0.5), second(1.0), second(0.5)]);
+        assert_eq!(
+            course.amounts().longest_waits(),
+            [(WaitKind::Futex, second(0.25))]
+        );
     }
 
     #[test]

@@ -195,7 +195,8 @@ impl Sampler {
         self.allowed_cpus
     }
 
-    /// The least quota that holds back a process of the program, in CPUs' worth of time.
+    /// The least quota that holds back all of the program, in CPUs' worth of time. Those of single processes of it are
+    /// in [`Look::quotas`] alone.
     #[must_use]
     pub fn quota_cpus(&self) -> Option<f64> {
         self.quotas.least_cpus()

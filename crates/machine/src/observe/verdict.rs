@@ -317,8 +317,13 @@ fn cpu_bound(facts: &Facts<'_>) -> Option<Verdict> {
         let of = facts.quota.map_or_else(String::new, |quota| {
             format!(" (a quota grants {})", number(quota))
         });
+        let how = match facts.cpus >= USED_UP * facts.capacity {
+            true => String::new(),
+            false => " The threads of it that work never wait for anything but a CPU, or nearly so.".to_owned(),
+        };
         let says = format!(
-            "It kept {:.2} CPUs busy, of {} that it may use{of}: faster CPUs or less computing would make it faster.",
+            "It kept {:.2} CPUs busy, of {} that it may use{of}.{how} Faster CPUs or less computing would make it \
+             faster.",
             facts.cpus,
             number(facts.capacity)
         );
@@ -460,10 +465,17 @@ fn pool_too_large(facts: &Facts<'_>) -> Option<Verdict> {
     if (unused as f64) < UNUSED * group.threads as f64 {
         return None;
     }
-    let says = format!(
-        "Of {} threads `{}`, {unused} were never given a CPU in {:.0} s, and no more than {} between any two looks.",
-        group.threads, group.name, facts.elapsed_s, group.most_used
-    );
+    let says = match group.most_used {
+        0 => format!(
+            "None of {} threads `{}` was given a CPU in {:.0} s.",
+            group.threads, group.name, facts.elapsed_s
+        ),
+        most_used => format!(
+            "Of {} threads `{}`, {unused} were never given a CPU in {:.0} s, and no more than {most_used} were between \
+             any two looks.",
+            group.threads, group.name, facts.elapsed_s
+        ),
+    };
     let doubt = "What was not needed meanwhile may be needed at another time, and a thread that another one holds \
                  up all the time is not given a CPU either.";
     Some(verdict(VerdictKind::PoolTooLarge, says, Some(doubt)))
@@ -687,7 +699,7 @@ mod tests {
             .iter()
             .find(|of| of.kind == VerdictKind::PoolTooLarge)
             .unwrap();
-        let says = "Of 8 threads `worker-*`, 5 were never given a CPU in 5 s, and no more than 3 between any two \
+        let says = "Of 8 threads `worker-*`, 5 were never given a CPU in 5 s, and no more than 3 were between any two \
                     looks.";
         assert_eq!(found.says, says);
         assert!(found.doubt.is_some());

@@ -195,7 +195,10 @@ impl<'a> Observed<'a> {
         let mut next_pass = Instant::now() + self.sampler.between_passes(interval);
         loop {
             let now = Instant::now();
-            let has_ended = self.started.as_mut().is_some_and(|started| started.ended().is_some());
+            let has_ended = self
+                .started
+                .as_mut()
+                .is_some_and(|started| started.ended().is_some());
             if now >= until || has_ended || self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -222,7 +225,9 @@ impl<'a> Observed<'a> {
         let ended = self.started.as_mut().and_then(Started::ended);
         let cpus = match self.sampler.allowed_cpus() {
             Some(cpus) => cpus,
-            None => allowed_cpus().context("on which CPUs it may run cannot be found out")?.len(),
+            None => allowed_cpus()
+                .context("on which CPUs it may run cannot be found out")?
+                .len(),
         };
         let mut lacks: Vec<String> = self.sampler.lacks().map(str::to_owned).collect();
         lacks.extend(self.tasks.as_ref().and_then(Tasks::failed));
@@ -302,7 +307,11 @@ mod tests {
     #[test]
     fn a_command_is_observed_until_it_ends() {
         let stop = Arc::default();
-        let seen = seen_of(&["--command", "sleep 1", "--interval", "100ms", "--rate", "5"], &stop).unwrap();
+        let seen = seen_of(
+            &["--command", "sleep 1", "--interval", "100ms", "--rate", "5"],
+            &stop,
+        )
+        .unwrap();
         assert_eq!(seen.ending, Ending::ProcessEnded);
         assert!(seen.ended.is_some_and(|ended| ended.status.success()));
         assert!(seen.course.looks() >= 1 && seen.name == "sleep", "{seen:?}");

@@ -142,7 +142,7 @@ const SHORT: [&str; 4] = ["--for", "2s", "--interval", "200ms"];
 fn a_burner_is_bound_by_the_cpu() {
     let known = Known::start("burn", 1);
     let seen = known.observed(&SHORT, &["cpu_bound"]);
-    let burn = group(&seen, "burn-*");
+    let burn = group(&seen, "burn-1");
     assert!(
         share(burn, "running") + share(burn, "waiting_for_cpu") > 0.9,
         "{burn:#}"

@@ -168,7 +168,7 @@ mod tests {
     fn the_table_has_a_row_a_group_the_busiest_first() {
         let course = course();
         let lines = groups(&course, &course.intervals()[0]);
-        let begins = ["threads ", "main ", "worker-* ", "2.00 MiB resident"];
+        let begins = ["threads ", "main ", "worker-1 ", "2.00 MiB resident"];
         assert_eq!(lines.len(), begins.len());
         for (line, begin) in lines.iter().zip(begins) {
             assert!(line.starts_with(begin), "{lines:#?}");

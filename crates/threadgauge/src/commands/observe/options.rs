@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use threadgauge_load::Span;
 
 use crate::commands::load::options::Rate;
@@ -18,14 +18,10 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 const MOST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("whom").required(true).args(["pid", "command"])))]
 pub struct ObserveOptions {
     /// The process; all below it is observed, too
-    #[arg(
-        value_name = "PID",
-        required_unless_present = "command",
-        conflicts_with = "command",
-        value_parser = clap::value_parser!(i32).range(1..)
-    )]
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// A command to start and observe; it is split into words as a shell does, and no shell runs it. What it prints
     /// goes to standard error; it is asked to end when observing ends before it

@@ -20,6 +20,9 @@ const MOST_BYTES: usize = 32 << 20;
 /// Lines of the head of an answer.
 const MOST_HEADERS: usize = 64;
 
+/// Names with their values.
+type Labels = Vec<(String, String)>;
+
 /// Where a counter is: `http://HOST:PORT/PATH#METRIC`, with labels where only some of its series count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterAt {
@@ -28,7 +31,7 @@ pub struct CounterAt {
     /// The name of the metric.
     pub metric: String,
     /// Labels that a series must have to count.
-    pub labels: Vec<(String, String)>,
+    pub labels: Labels,
 }
 
 impl FromStr for CounterAt {
@@ -85,7 +88,7 @@ impl CounterAt {
 }
 
 /// The name at the begin of a line, its labels, and what follows; `None` of a comment or what is no series.
-fn named(line: &str) -> Option<(&str, Vec<(String, String)>, &str)> {
+fn named(line: &str) -> Option<(&str, Labels, &str)> {
     let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let end = line.find(|c: char| !is_of_a_name(c)).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
@@ -100,7 +103,7 @@ fn named(line: &str) -> Option<(&str, Vec<(String, String)>, &str)> {
 }
 
 /// The labels up to the brace that closes them, and what follows.
-fn labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
+fn labels(mut text: &str) -> Option<(Labels, &str)> {
     let mut all = Vec::new();
     loop {
         text = text.trim_start_matches([' ', '\t', ',']);

@@ -145,16 +145,17 @@ fn switches(seen: &Seen) -> String {
     let each_second =
         |count: f64| with_unit(count / (course.elapsed_ns().max(1) as f64 / 1e9), None, "count");
     let by_kind = match (all.total(), known) {
-        (0, 0) => "not known by kind".to_owned(),
-        (0, _) => "none by kind".to_owned(),
+        (0, 0) => ", not known by kind".to_owned(),
+        (0, _) => String::new(),
         (total, _) => format!(
-            "{} of those known by kind because the thread waited",
-            percent(all.voluntary as f64 / total as f64)
+            ": {} voluntary (the thread waited), {} involuntary (its CPU was taken)",
+            percent(all.voluntary as f64 / total as f64),
+            percent(all.involuntary as f64 / total as f64)
         ),
     };
     match course.has_slices() {
-        true => format!("{} a second, {by_kind}", each_second(course.amounts().slices)),
-        false => format!("{} a second, {by_kind}", each_second(all.total() as f64)),
+        true => format!("{} a second{by_kind}", each_second(course.amounts().slices)),
+        false => format!("{} a second{by_kind}", each_second(all.total() as f64)),
     }
 }
 
@@ -290,14 +291,17 @@ fn groups(seen: &Seen) -> Rows {
 
 fn threads(seen: &Seen) -> Rows {
     let all = busiest_threads(seen);
-    let rows = all.iter().take(MOST_ROWS).map(|(key, thread)| {
+    let ran = all.iter().filter(|(_, thread)| !thread.never_ran());
+    let rows = ran.take(MOST_ROWS).map(|(key, thread)| {
         let ended = if thread.has_ended { ", ended" } else { "" };
         let mut row = vec![format!("{}{ended}", clean(&thread.name)), key.tid.to_string()];
         row.extend(cells(&thread.amounts, seen));
         row
     });
     let head = [&["thread", "id"][..], &COLUMNS].concat();
-    (head, rows.collect(), all.len().saturating_sub(MOST_ROWS))
+    let rows: Vec<_> = rows.collect();
+    let more = all.len() - rows.len();
+    (head, rows, more)
 }
 
 fn busiest_threads(seen: &Seen) -> Vec<(&ThreadKey, &Tracked)> {
@@ -565,7 +569,7 @@ mod tests {
             "quota          1.50 CPUs of /pod: used up in 0 of 50 periods\n",
             "a task         not known: why\n",
             "\nCPU-bound: It kept 0.99 CPUs busy",
-            "\nPool larger than ever used: Of 4 threads `worker-*`, 4 were never given a CPU",
+            "\nPool larger than ever used: None of 4 threads `worker-*` was given a CPU in 5 s.",
             "\n  What cannot be told: ",
             "\nBy group of threads\ngroup     threads  running",
             "\nObserving took 0 % of a CPU (below the 1.0 % that it may).\nNot known: something\n",
