@@ -169,7 +169,10 @@ mod tests {
                 "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n",
             ),
             ("sys/fs/cgroup/cpu/job/cpu.max", "50000 100000\n"),
-            ("sys/fs/cgroup/cpu/job/cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_usec 5\n"),
+            (
+                "sys/fs/cgroup/cpu/job/cpu.stat",
+                "nr_periods 9\nnr_throttled 3\nthrottled_usec 5\n",
+            ),
         ]);
         let mut quotas = Quotas::default();
         quotas.add(&source, 7);

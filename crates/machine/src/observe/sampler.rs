@@ -8,7 +8,8 @@
 //! - passes between looks see the states of those threads alone that did something before the last look. One that did
 //!   nothing was in one state all the time, and that is known;
 //! - threads are listed anew only where their number is another or one has ended; processes only where the machine has
-//!   made new ones, and no more often than a part of the budget allows;
+//!   made new ones, and no more often than a part of the budget allows: each process is asked for its children, and more
+//!   rarely all of `/proc` for their parents, since the kernel may leave out a child where another one ends meanwhile;
 //! - proportional memory and the two kinds of switches are read now and then.
 //!
 //! It never attaches to, stops or changes what it looks at.
@@ -45,6 +46,8 @@ use crate::usage::Switches;
 const SPARED_DESCRIPTORS: u64 = 64;
 /// A search for processes, and a reading of proportional memory, take at most one part in so many of a CPU each.
 const PARTS: u64 = 1_000;
+/// With more threads to ask for their children all of `/proc` is as quick.
+const MOST_ASKED: usize = 64;
 /// Proportional memory is read no more often than this.
 const BETWEEN_PSS_NS: u64 = 5_000_000_000;
 /// Where a program has more resident memory, proportional memory is not read: the kernel goes through all its pages.
@@ -66,6 +69,7 @@ pub struct Sampler {
     newest: Option<File>,
     newest_seen: Option<String>,
     next_search_ns: u64,
+    next_children_ns: u64,
     next_pss_ns: u64,
     pss_kib: Option<u64>,
     /// When observing began, ticks since the machine was started.
@@ -150,6 +154,7 @@ impl Sampler {
             newest: open("/proc/loadavg"),
             newest_seen: None,
             next_search_ns: 0,
+            next_children_ns: 0,
             next_pss_ns: 0,
             pss_kib: None,
             began_ticks: since_boot_ns() / tick_ns,
@@ -429,28 +434,71 @@ impl Sampler {
             (newest != "0").then(|| newest.to_owned())
         });
         let is_none_new = newest.is_some() && newest == self.newest_seen;
-        if is_none_new || at_ns < self.next_search_ns {
+        if is_none_new {
             return;
         }
         let before = thread_cpu_ns();
+        let is_whole = at_ns >= self.next_search_ns;
+        let found = match is_whole {
+            true => self.found_in_all(),
+            false if at_ns >= self.next_children_ns => self.children(),
+            false => return,
+        };
+        // Who observes is no part of what is observed.
+        let itself = std::process::id().cast_signed();
+        for pid in found {
+            if pid != itself && !self.processes.contains_key(&pid) {
+                // One that has ended meanwhile is in its parent's time.
+                let _ = self.add(pid);
+            }
+        }
+        let took = thread_cpu_ns() - before;
+        if is_whole {
+            self.newest_seen = newest;
+            self.next_search_ns = at_ns + took * PARTS;
+        } else {
+            self.next_children_ns = at_ns + took * PARTS;
+        }
+        // A cost of its own, with a budget of its own: it does not count with looks.
+        self.own_cpu_ns += took;
+    }
+
+    /// What is below those that are known, by the parents of all processes of the machine.
+    fn found_in_all(&self) -> Vec<i32> {
         let mut parents = parents_in(&self.source.path("/proc"));
         // One whose parent has ended belongs to another one now, and stays a part of the program.
         for pid in self.processes.keys().filter(|pid| **pid != self.root) {
             parents.insert(*pid, self.root);
         }
-        // Who observes is no part of what is observed.
         let itself = HashSet::from([std::process::id().cast_signed()]);
-        let mut new = below(self.root, &parents, &itself);
-        new.retain(|pid| !self.processes.contains_key(pid));
-        for pid in new {
-            // One that has ended meanwhile is in its parent's time.
-            let _ = self.add(pid);
+        below(self.root, &parents, &itself)
+    }
+
+    /// What is below those that are known, as far as these tell: nothing where the kernel does not tell children, or too
+    /// many threads would have to be asked.
+    fn children(&self) -> Vec<i32> {
+        let mut all: Vec<i32> = self.processes.keys().copied().collect();
+        let (mut next, mut asked) = (0, 0);
+        while let Some(pid) = all.get(next).copied() {
+            next += 1;
+            let folder = format!("/proc/{pid}/task");
+            for tid in self.source.names(&folder) {
+                asked += 1;
+                if asked > MOST_ASKED {
+                    return all;
+                }
+                let children = self
+                    .source
+                    .text(&format!("{folder}/{tid}/children"))
+                    .unwrap_or_default();
+                let children = children
+                    .split_ascii_whitespace()
+                    .filter_map(|pid| pid.parse().ok());
+                let new: Vec<i32> = children.filter(|pid| !all.contains(pid)).collect();
+                all.extend(new);
+            }
         }
-        self.newest_seen = newest;
-        let took = thread_cpu_ns() - before;
-        self.next_search_ns = at_ns + took * PARTS;
-        // A cost of its own, with a budget of its own: it does not count with looks.
-        self.own_cpu_ns += took;
+        all
     }
 
     /// Proportional memory, read anew where it is time for that.
@@ -888,6 +936,21 @@ mod tests {
             assert_eq!(names(&sampler.look().unwrap()), ["main", "child"]);
             assert_eq!(sampler.descriptors.were_short, descriptors == 0);
         }
+    }
+
+    #[test]
+    fn a_process_is_found_by_what_its_parent_says_before_all_are_looked_through() {
+        let made = Made::new();
+        let mut sampler = made.sampler(PLENTY);
+        sampler.look().unwrap();
+        for (pid, child) in [(7, 9), (9, 10)] {
+            made.write(&format!("{pid}/task/{pid}/children"), &format!("{child} \n"));
+            // Its parent by this is another: looking through all does not find it.
+            made.process(child, 1, [1, 0, 0], 100);
+            made.thread(child, child, "child", 'S', [0, 0, 0], "read");
+        }
+        let look = look_until(&mut sampler, |look| look.processes == 3);
+        assert_eq!(names(&look), ["main", "child", "child"]);
     }
 
     #[test]
