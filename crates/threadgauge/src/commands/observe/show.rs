@@ -52,15 +52,19 @@ pub fn text(seen: &Seen) -> String {
     row("its threads", shares(course.amounts()));
     row("switches", switches(seen));
     if let Some(look) = last {
-        let shared = look.pss_kib.map_or_else(String::new, |kib| {
-            format!(
-                ", {} where what is shared is divided",
-                bytes(kib as f64 * 1_024.0)
-            )
+        let of_kib = |kib: u64| bytes(kib as f64 * 1_024.0);
+        // Read more rarely: of processes that have gone meanwhile it would be more.
+        let pss_kib = look.pss_kib.filter(|kib| *kib <= look.rss_kib);
+        let shared = pss_kib.map_or_else(String::new, |kib| {
+            format!(", {} where what is shared is divided", of_kib(kib))
         });
+        let most_kib = course.intervals().iter().map(|interval| interval.rss_kib).max();
+        let most = most_kib
+            .filter(|kib| *kib > look.rss_kib)
+            .map_or_else(String::new, |kib| format!("; at most {} at a look", of_kib(kib)));
         row(
             "memory",
-            format!("{} resident{shared}", bytes(look.rss_kib as f64 * 1_024.0)),
+            format!("{} resident{shared}{most}", of_kib(look.rss_kib)),
         );
     }
     if let Some(io) = course.io() {
