@@ -281,18 +281,8 @@ fn nothing_seen(started: Option<&mut Started>, error: ObserveError) -> anyhow::E
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
+    use super::options::tests::options;
     use super::*;
-    use crate::cli::{Cli, Command};
-
-    fn options(words: &[&str]) -> ObserveOptions {
-        let all = ["threadgauge", "observe"].iter().chain(words);
-        match Cli::try_parse_from(all).unwrap().command {
-            Some(Command::Observe(options)) => options,
-            other => panic!("{other:?}"),
-        }
-    }
 
     /// What was seen of a command, and how observing it ended.
     fn seen_of(words: &[&str], stop: &Arc<AtomicBool>) -> Result<Seen> {

@@ -69,6 +69,12 @@ impl Known {
         self.0.id().to_string()
     }
 
+    /// The command that observes it until something else ends that.
+    fn observer(&self, dir: &Path) -> Child {
+        let often = ["--for", "1h", "--interval", "100ms", "--json"];
+        piped(dir, &[&["observe", &*self.pid()], &often[..]].concat())
+    }
+
     /// What is said of it once all of these verdicts hold.
     fn observed(&self, arguments: &[&str], verdicts: &[&str]) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -247,7 +253,7 @@ fn one_hot_thread_among_two_hundred_is_named() {
 #[test]
 #[allow(clippy::print_stderr, reason = "it says why it is skipped")]
 fn a_program_that_a_quota_throttles_says_so() {
-    let group = match Group::new("observed", vec![cpu_percent(50)]) {
+    let group = match Group::new("observed", vec![cpu_percent(10)]) {
         Ok(group) => group,
         Err(error) => {
             eprintln!("skipped: no control group can be made here: {error}");
@@ -256,7 +262,7 @@ fn a_program_that_a_quota_throttles_says_so() {
     };
     let known = Known::by(group.command(program().to_str().unwrap(), &[]), "burn", 2);
     let seen = known.observed(&SHORT, &["throttled"]);
-    assert_eq!(seen["capacity"]["quota"], 0.5);
+    assert_eq!(seen["capacity"]["quota"], 0.1);
     assert!(!kinds(&seen).contains(&"oversubscribed"), "{seen:#}");
     let quota = &seen["quotas"][0];
     assert!(
@@ -269,18 +275,7 @@ fn a_program_that_a_quota_throttles_says_so() {
 fn a_process_that_ends_while_it_is_observed_is_told_until_then() {
     let mut known = Known::start("sleep", 1);
     let dir = tempfile::tempdir().unwrap();
-    let mut observer = piped(
-        dir.path(),
-        &[
-            "observe",
-            &known.pid(),
-            "--for",
-            "1h",
-            "--interval",
-            "100ms",
-            "--json",
-        ],
-    );
+    let mut observer = known.observer(dir.path());
     let mut said = BufReader::new(observer.stderr.take().unwrap());
     let mut line = String::new();
     // It has begun; and some looks.
@@ -304,18 +299,7 @@ fn a_process_that_ends_while_it_is_observed_is_told_until_then() {
 fn ctrl_c_ends_with_the_report_and_changes_nothing() {
     let known = Known::start("sleep", 1);
     let dir = tempfile::tempdir().unwrap();
-    let mut observer = piped(
-        dir.path(),
-        &[
-            "observe",
-            &known.pid(),
-            "--for",
-            "1h",
-            "--interval",
-            "100ms",
-            "--json",
-        ],
-    );
+    let mut observer = known.observer(dir.path());
     let mut said = BufReader::new(observer.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains(" CPUs · ") {

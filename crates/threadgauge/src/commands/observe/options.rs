@@ -129,13 +129,14 @@ impl ObserveOptions {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser as _;
 
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn options(words: &[&str]) -> ObserveOptions {
+    /// Those of a command line.
+    pub(in crate::commands::observe) fn options(words: &[&str]) -> ObserveOptions {
         let all = ["threadgauge", "observe"].iter().chain(words);
         match Cli::try_parse_from(all).unwrap().command {
             Some(Command::Observe(options)) => options,
