@@ -4,8 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use threadgauge_machine::{
-    parse_cfs_quota, parse_cpu_max, parse_cpu_stat, parse_cpuinfo, parse_limits, parse_preempt_choice,
-    parse_pressure_some_us, parse_proc_stat,
+    parse_cfs_quota, parse_cpu_max, parse_cpu_stat, parse_cpuinfo, parse_io, parse_limits,
+    parse_preempt_choice, parse_pressure_some_us, parse_proc_stat, parse_schedstat, parse_switches,
+    parse_task_stat,
 };
 
 fuzz_target!(|text: &str| {
@@ -25,6 +26,12 @@ fuzz_target!(|text: &str| {
     }
     parse_cpu_stat(text);
     parse_cpuinfo(text);
+    parse_io(text);
+    parse_schedstat(text);
+    parse_switches(text);
+    if let Some(stat) = parse_task_stat(text) {
+        assert!(stat.own_ticks() >= stat.user_ticks, "{stat:?}");
+    }
     parse_limits(rest, first);
     parse_preempt_choice(text);
     parse_pressure_some_us(text);

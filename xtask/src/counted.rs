@@ -59,7 +59,7 @@ const NOUNS: [&str; 36] = [
 ];
 
 /// Places in which the number is not one, by their file and some of their words.
-const NEVER_ONE: [(&str, &str); 33] = [
+const NEVER_ONE: [(&str, &str); 36] = [
     // One has its own words beside them.
     ("lab/src/diagnosis.rs", "{claims} claims stay"),
     ("lab/src/diagnosis.rs", "{disturbed} disturbed samples were"),
@@ -99,6 +99,9 @@ const NEVER_ONE: [(&str, &str); 33] = [
     // No whole number.
     ("load/live.rs", "server {:.2} CPUs"),
     ("load/server.rs", "{:.2} CPUs"),
+    ("observe/experiment.rs", "{cpus:.2} CPUs"),
+    ("observe/live.rs", "{:.2} CPUs"),
+    ("observe/show.rs", "{:.2} CPUs"),
 ];
 
 /// Fails naming every place.

@@ -231,6 +231,11 @@ fn ticks_of(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// The proportional memory of a process; `None` where it may not be read.
+pub(crate) fn pss_kib_of(pid: i32) -> Option<u64> {
+    pss_kib(&Process::new(pid).ok()?).ok()
+}
+
 fn pss_kib(process: &Process) -> Result<u64, ProcError> {
     let rollup = process.smaps_rollup()?;
     let of_map = |map: &procfs::process::MemoryMap| map.extension.map.get("Pss").copied();

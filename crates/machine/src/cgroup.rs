@@ -5,12 +5,15 @@
 
 mod bounds;
 mod place;
+mod quotas;
 mod throttle;
 
 use crate::cpulist::CpuList;
 use crate::source::{Fact, Source};
 pub(crate) use bounds::{GroupBound, group_memory_bounds, group_pids_bounds, memory_left_kib, pids_max};
 use place::{Place, bound};
+pub use quotas::QuotaCounts;
+pub(crate) use quotas::Quotas;
 use serde::{Deserialize, Serialize};
 pub(crate) use throttle::ThrottleFiles;
 pub use throttle::parse_cpu_stat;
@@ -123,18 +126,21 @@ pub(crate) fn read(source: &Source, unknown: &mut dyn FnMut(&str, String)) -> Cg
 }
 
 fn quota(source: &Source, place: &Place) -> Fact<f64> {
-    let least = place.lowest(|folder| {
-        let text = |name: &str| source.text(&format!("{folder}/{name}")).ok();
-        // The top of the tree has no such file, and neither has a group without the controller.
-        if place.is_v2 {
-            return text("cpu.max").map_or(Ok(None), |text| parse_cpu_max(&text));
-        }
-        match (text("cpu.cfs_quota_us"), text("cpu.cfs_period_us")) {
-            (Some(quota), Some(period)) => parse_cfs_quota(&quota, &period),
-            _ => Ok(None),
-        }
-    })?;
+    let least = place.lowest(|folder| quota_of(source, place, folder))?;
     least.ok_or_else(|| "no quota is set".to_owned())
+}
+
+/// The quota of one folder of a place; `None` where it has none.
+fn quota_of(source: &Source, place: &Place, folder: &str) -> Fact<Option<f64>> {
+    let text = |name: &str| source.text(&format!("{folder}/{name}")).ok();
+    // The top of the tree has no such file, and neither has a group without the controller.
+    if place.is_v2 {
+        return text("cpu.max").map_or(Ok(None), |text| parse_cpu_max(&text));
+    }
+    match (text("cpu.cfs_quota_us"), text("cpu.cfs_period_us")) {
+        (Some(quota), Some(period)) => parse_cfs_quota(&quota, &period),
+        _ => Ok(None),
+    }
 }
 
 fn weights(source: &Source, place: &Place) -> Fact<Vec<f64>> {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -105,13 +106,18 @@ fn reap(pid: i32) -> bool {
 /// Every process of the machine with its parent. `/proc/…/children` would be quicker, but is documented to
 /// miss children while others exit, and not every kernel has it.
 pub(crate) fn parents() -> HashMap<i32, i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
+    parents_in(Path::new("/proc"))
+}
+
+/// The same of a folder like `/proc`.
+pub(crate) fn parents_in(proc: &Path) -> HashMap<i32, i32> {
+    let Ok(entries) = std::fs::read_dir(proc) else {
         return HashMap::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(|pid| {
-            let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+            let stat = std::fs::read(proc.join(format!("{pid}/stat"))).ok()?;
             Some((pid, parent_in_stat(&String::from_utf8_lossy(&stat))?))
         })
         .collect()

@@ -31,6 +31,12 @@ fn suspended_by(mut monotonic: impl FnMut() -> u64, mut boot: impl FnMut() -> u6
     looks.min().map_or(0, |(_, suspended)| suspended)
 }
 
+/// `CLOCK_BOOTTIME`: nanoseconds since this machine was started, those in which it was suspended too. By it `/proc`
+/// tells when a process began.
+pub(crate) fn since_boot_ns() -> u64 {
+    read(ClockId::Boottime)
+}
+
 /// CPU time of the calling thread, user and system, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(ClockId::ThreadCPUTime)

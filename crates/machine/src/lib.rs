@@ -2,8 +2,8 @@
 //!
 //! Everything that `threadgauge` must know about its surroundings lives here: the [`Fingerprint`] that
 //! goes into every results file, the [`examine`] that judges it, the [`Meter`] that tells how much other
-//! programs disturbed a sample, the [`Burner`] that computes for a stated time, and the few system calls
-//! a worker needs (affinity, limits, ending what is left below it).
+//! programs disturbed a sample, the [`Burner`] that computes for a stated time, what a live program does
+//! ([`observe`]), and the few system calls a worker needs (affinity, limits, ending what is left below it).
 //!
 //! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling process is
 //! changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
@@ -31,6 +31,7 @@ mod listener;
 mod memory;
 mod meter;
 mod noise;
+pub mod observe;
 mod peer;
 mod platform;
 mod probe;
@@ -41,6 +42,7 @@ mod sockets;
 mod source;
 mod stops;
 mod sys;
+mod taskstat;
 mod topology;
 mod usage;
 mod user;
@@ -71,6 +73,7 @@ pub use refusal::{Level, shared_levels, why_refused};
 pub use scheduling::Scheduling;
 pub use sockets::SocketLimits;
 pub use stops::{StopWatch, Stops};
+pub use taskstat::{SchedStat, TaskStat, parse_io, parse_schedstat, parse_switches, parse_task_stat};
 pub use topology::{Cache, CpuInfo, Topology, cores_first, parse_cpuinfo, smt_siblings};
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,

@@ -95,9 +95,29 @@ pub(crate) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> std::io::R
     Ok(String::from_utf8_lossy(&buffer[..filled]))
 }
 
+/// The most bytes that [`read_small`] gives back.
+pub(crate) const SMALL: usize = 2_048;
+
+/// Reads an open `/proc` file of a few lines from its start, by one call: such a file is handed out whole. Beyond
+/// [`SMALL`] bytes it is cut off.
+pub(crate) fn read_small<'a>(file: &File, buffer: &'a mut [u8; SMALL]) -> std::io::Result<Cow<'a, str>> {
+    let length = file.read_at(buffer, 0)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_file_is_read_from_its_start_each_time_and_a_long_one_is_cut_off() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, &[b'x'; 3_000]).unwrap();
+        let mut buffer = [0; SMALL];
+        for _ in 0..2 {
+            assert_eq!(read_small(file.as_file(), &mut buffer).unwrap().len(), SMALL);
+        }
+    }
 
     #[test]
     fn a_file_longer_than_the_buffer_is_read_whole() {

@@ -4,6 +4,7 @@
 //! a wait as *voluntary*.
 
 use crate::sys::{Who, rusage};
+use crate::taskstat::parse_schedstat;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -89,8 +90,7 @@ pub fn usage_thread() -> Usage {
 /// was used up. Time for which it was stopped is not in it. `None` where the kernel does not count it.
 pub(crate) fn run_delay() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let waited_ns = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(waited_ns))
+    Some(Duration::from_nanos(parse_schedstat(&text)?.waited_ns))
 }
 
 /// Context switches of this process, all its threads.

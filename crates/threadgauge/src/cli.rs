@@ -10,6 +10,7 @@ use threadgauge_machine::CpuList;
 use threadgauge_results::LARGEST_SEED;
 
 use crate::commands::load::options::LoadOptions;
+use crate::commands::observe::options::ObserveOptions;
 use crate::commands::serve::settings::Settings;
 
 /// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
@@ -112,6 +113,23 @@ generator was busy itself, is invalid and says so.
 Exit codes: 0 done, 1 the run is invalid, --slo is not met or something came wrong, 2 used wrongly
 or no connection, 130 ended early by Ctrl-C, which keeps what was measured, and marks it.")]
     Load(LoadOptions),
+    /// Why a live program is as fast as it is: running, waiting, blocked, throttled
+    #[command(after_help = "\
+Examples:
+  threadgauge observe 1234              process 1234 and all below it, for ten seconds
+  threadgauge observe 1234 --for 1m --rate 2000
+  threadgauge observe 1234 --counter 'http://localhost:9090/metrics#http_requests_total'
+  threadgauge observe --command 'make -j8' --out build
+  threadgauge observe --command 'gzip -kc big' --requests 1
+
+What is observed is never attached to, stopped or changed. Special rights are not needed, but of a
+process of another user less can be read; what is missing is said. Observing takes less than 1 % of
+a CPU; how much it took is said. With --requests, --rate, --counter or --log the CPU time and the
+waits of one task are told, with intervals from 20 looks on.
+
+Exit codes: 0 done, also where the process ended meanwhile; 2 used wrongly, or there was nothing to
+observe; 130 ended early by Ctrl-C, which ends with the report of what was seen.")]
+    Observe(ObserveOptions),
     /// Run one case in a process of its own; started by `run`
     #[command(hide = true)]
     Worker,

@@ -12,6 +12,7 @@ use threadgauge_report::{FILES, SampleRow, write_all};
 use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
 
 use crate::commands::load::experiment::{LOAD, SECONDS};
+use crate::commands::observe::experiment::{INTERVALS, OBSERVE};
 use crate::output::say;
 
 /// Where runs go that were not told, under the current folder.
@@ -39,10 +40,12 @@ pub fn refuse_foreign_files(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The experiments that a folder may hold: those of `run`, and what `load` leaves.
+/// The experiments that a folder may hold: those of `run`, and what `load` and `observe` leave.
 fn readable() -> Catalogue {
-    static ALL: LazyLock<Vec<&'static Experiment>> =
-        LazyLock::new(|| runnable().iter().chain([&LOAD, &SECONDS]).collect());
+    static ALL: LazyLock<Vec<&'static Experiment>> = LazyLock::new(|| {
+        let others = [&LOAD, &SECONDS, &OBSERVE, &INTERVALS];
+        runnable().iter().chain(others).collect()
+    });
     Catalogue {
         experiments: &ALL,
         ..runnable()

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Serve(options) => commands::serve::serve(options),
         Command::Load(options) => commands::load::load(&options),
+        Command::Observe(options) => commands::observe::observe(&options),
         Command::Worker => commands::worker::worker(),
         Command::Generate { what } => commands::generate::generate(what),
     };

@@ -79,6 +79,21 @@ pub fn ask_to_end(mut register: impl FnMut(i32) -> io::Result<()>) -> io::Result
     Ok(asked)
 }
 
+/// What a signal sets that asks to end. The second ends the process at once.
+///
+/// # Errors
+///
+/// If there is no room for another handler.
+pub fn stop() -> io::Result<(Arc<AtomicBool>, Asked)> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = ask_to_end(|signal| {
+        // In this order: what ends it at the second looks before the first is noted.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop)).map(drop)
+    })?;
+    Ok((stop, asked))
+}
+
 /// The last signal that asked the command to end.
 #[derive(Debug, Default)]
 pub struct Asked(Arc<AtomicUsize>);

@@ -18,6 +18,8 @@ mod mixed;
 mod monitor;
 #[path = "command/multicast.rs"]
 mod multicast;
+#[path = "command/observe.rs"]
+mod observe;
 #[path = "command/outside.rs"]
 mod outside;
 #[path = "command/past_the_limit.rs"]
@@ -277,8 +279,8 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
     }
     assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("slower:N%"));
     assert!(refused(&["frobnicate"]).contains("unrecognized subcommand"));
-    for later in ["advise", "load", "observe"] {
-        refused(&[later]);
+    for without_arguments in ["advise", "load", "observe"] {
+        refused(&[without_arguments]);
     }
 }
 

@@ -4,20 +4,19 @@
 //! and how what came is shown.
 
 mod asked;
-mod commands;
+pub mod commands;
 mod drive;
 pub mod experiment;
-mod keep;
+pub mod keep;
 mod live;
 mod mixed;
 pub mod options;
 mod server;
 mod show;
 mod table;
-mod target;
+pub mod target;
 mod workload;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,7 +24,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Error, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use signal_hook::flag;
 use threadgauge_load::{LoadError, Search};
 use threadgauge_results::LARGEST_SEED;
 use threadgauge_results::units::counted;
@@ -72,7 +70,7 @@ pub fn load(options: &LoadOptions) -> Done {
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let kept = options.out.as_deref();
     let kept = kept.map(|dir| Kept::new(dir, options, seed, &started, workload.as_ref()));
-    let (stop, asked) = stop().context("signals cannot be handled")?;
+    let (stop, asked) = signals::stop().context("signals cannot be handled")?;
     let mut load = Load {
         server,
         options,
@@ -105,17 +103,6 @@ pub fn load(options: &LoadOptions) -> Done {
 fn lowest_failed<'a>(search: &Search, runs: &'a [RunDone]) -> Option<&'a RunDone> {
     search.failed?;
     runs.iter().rev().find(|run| run.rate == search.failed)
-}
-
-/// What a signal sets that asks to end. The second ends the process at once.
-fn stop() -> io::Result<(Arc<AtomicBool>, Asked)> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = signals::ask_to_end(|signal| {
-        // In this order: what ends it at the second looks before the first is noted.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
-        flag::register(signal, Arc::clone(&stop)).map(drop)
-    })?;
-    Ok((stop, asked))
 }
 
 struct Load<'a> {

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod generate;
 pub mod list;
 pub mod load;
+pub mod observe;
 pub mod report;
 pub mod run;
 pub mod serve;

@@ -25,6 +25,7 @@ use threadgauge_results::{
 
 use crate::cli::RunOptions;
 use crate::commands::load::experiment::LOAD;
+use crate::commands::observe::experiment::OBSERVE;
 use crate::earlier;
 use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, say, shown, style};
@@ -240,7 +241,14 @@ fn typed(options: &RunOptions) -> Vec<String> {
 fn resume(dir: &Path) -> Result<Begun> {
     let mut store = Store::resume(dir)?;
     let record = store.run()?;
-    if store.experiments()?.iter().any(|of| of.id == LOAD.id) {
+    let stored = store.experiments()?;
+    if stored.iter().any(|of| of.id == OBSERVE.id) {
+        bail!(
+            "{} holds what was observed, which cannot go on: begin it again with `threadgauge observe`",
+            dir.display()
+        );
+    }
+    if stored.iter().any(|of| of.id == LOAD.id) {
         bail!(
             "{} holds a load, which cannot go on: begin it again with `threadgauge load`",
             dir.display()

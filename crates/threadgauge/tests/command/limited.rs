@@ -24,7 +24,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 const CONTROLLERS: &str = "cgroup.subtree_control";
 
 /// What a control group may have: files and what they say, by version.
-struct Limit {
+pub(super) struct Limit {
     controller: &'static str,
     v1: Vec<(&'static str, String)>,
     v2: Vec<(&'static str, String)>,
@@ -40,7 +40,7 @@ fn tasks(most: u32) -> Limit {
 }
 
 /// The time of so much of a CPU.
-fn cpu_percent(percent: u64) -> Limit {
+pub(super) fn cpu_percent(percent: u64) -> Limit {
     const PERIOD_US: u64 = 100_000;
     let quota_us = PERIOD_US * percent / 100;
     Limit {
@@ -64,7 +64,7 @@ fn memory_mib(mib: u64) -> Limit {
 
 /// A control group with limits, where this user may make one. Removed when dropped.
 #[derive(Default)]
-struct Group {
+pub(super) struct Group {
     /// Its folder; in version 1 one for each controller.
     folders: BTreeSet<PathBuf>,
     /// The controllers of version 2 that were switched on for it.
@@ -73,7 +73,7 @@ struct Group {
 
 impl Group {
     /// `name` tells it from others of this process.
-    fn new(name: &str, limits: Vec<Limit>) -> io::Result<Self> {
+    pub(super) fn new(name: &str, limits: Vec<Limit>) -> io::Result<Self> {
         let name = format!("threadgauge-test-{}-{name}", std::process::id());
         let mut group = Self::default();
         for Limit { controller, v1, v2 } in limits {
@@ -112,7 +112,7 @@ impl Group {
     }
 
     /// A program that is started in it.
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let enters = "while [ \"$1\" != -- ]; do echo $$ > \"$1/cgroup.procs\" || exit; shift; done; shift; exec \"$@\"";
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", enters, "sh"]).args(&self.folders);

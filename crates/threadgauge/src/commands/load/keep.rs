@@ -230,10 +230,11 @@ impl<'a> Kept<'a> {
     }
 }
 
-type Samples = [(Params, Sample, u64)];
+/// Samples with their cases and how long each took, ns.
+pub type Samples = [(Params, Sample, u64)];
 
 /// The cases of these samples, each once, in order.
-fn planned(id: &str, samples: &Samples) -> StoredExperiment {
+pub fn planned(id: &str, samples: &Samples) -> StoredExperiment {
     let mut cases: Vec<StoredCase> = Vec::new();
     for (params, _, wall_ns) in samples {
         let case = params.case_id(id);
@@ -254,7 +255,8 @@ fn planned(id: &str, samples: &Samples) -> StoredExperiment {
     }
 }
 
-fn measured(metric: threadgauge_lab::statistic::Metric, value: f64) -> Metric {
+/// A figure of a declared metric.
+pub fn measured(metric: threadgauge_lab::statistic::Metric, value: f64) -> Metric {
     named(metric.name, metric.unit, value)
 }
 
