@@ -448,7 +448,10 @@ mod tests {
         assert_eq!(draw(&figure, "f").same, ["“here” and “there” lie on each other."]);
         figure.series[1].points[1].y = 8.5;
         let same = draw(&figure, "f").same;
-        assert!(same.len() == 1 && same[0].starts_with("Where marks lie around one another"), "{same:?}");
+        assert!(
+            same.len() == 1 && same[0].starts_with("Where marks lie around one another"),
+            "{same:?}"
+        );
         for point in &mut figure.series[1].points {
             point.y += 4.0;
         }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use threadgauge_results::published::named;
-use threadgauge_results::units::{Scale, capitalised};
+use threadgauge_results::units::{Scale, capitalised, counted, of_cpus};
 use threadgauge_results::{Claim, ExperimentResult, Finding, Results, Verdict, rule};
 
 use crate::words;
@@ -196,16 +196,16 @@ fn of_what(claim: &Claim, finding: &Finding) -> (String, String) {
 
 /// A setting of a cell in words; none of one that its saying has said.
 fn setting((name, value): (&str, &str)) -> Option<String> {
+    let so_many = |noun: &str| Some(counted(value.parse().ok()?, noun));
     Some(match name {
         "ring" => format!("{value} in the ring"),
         "kib" => format!("a working set of {value} KiB"),
-        "count" => format!("{value} computations"),
         "base_ms" => format!("{value} ms"),
-        "prints" => format!("{value} lines"),
-        "bytes" => format!("{value} bytes"),
-        "cpus" if value == "1" => "one CPU".to_owned(),
-        "cpus" => format!("{value} CPUs"),
-        "connections" => format!("{value} connections"),
+        "count" => so_many("computation")?,
+        "prints" => so_many("line")?,
+        "bytes" => so_many("byte")?,
+        "cpus" => of_cpus(value.parse().ok()?),
+        "connections" => so_many("connection")?,
         "design" | "method" | "means" | "order" | "kind" => value.to_owned(),
         _ => return None,
     })

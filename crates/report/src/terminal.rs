@@ -143,7 +143,7 @@ pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
         rows.len() - held - not_held - elsewhere - of_others,
         match of_others {
             0 => String::new(),
-            others => format!(" · {others} of experiments not run"),
+            others => format!(" · {others} not run"),
         }
     );
     out.push('\n');
@@ -154,8 +154,8 @@ pub fn claims_table(rows: &[ClaimRow], style: &Style) -> String {
 
 /// By what a claim stands where it does.
 const HOW_DECIDED: &str = "A claim holds where the whole 95 % interval of its figure is within its rule, and does not hold \
-    where all of it is outside; it is open where neither is so or nothing was measured, and elsewhere where this machine \
-    cannot test it.";
+    where all of it is outside; it is open where neither is so or nothing was measured, elsewhere where this machine \
+    cannot test it, and not run where its experiment was not.";
 
 /// A claim beside its state; below it where there is no room beside.
 fn claim(row: &ClaimRow, style: &Style) -> String {

@@ -481,7 +481,10 @@ mod tests {
         // Within reason: to four digits. One that is empty may look so.
         let of = |ends| Scale::of("ns", 12.4).interval(12.4, ends);
         assert_eq!(of([12.401, 12.402]), "[12.40, 12.40]");
-        assert_eq!(Scale::of("count", 14_231.0).interval(14_231.0, [14_231.2, 14_231.3]), "[14\u{202f}231, 14\u{202f}231]");
+        assert_eq!(
+            Scale::of("count", 14_231.0).interval(14_231.0, [14_231.2, 14_231.3]),
+            "[14\u{202f}231, 14\u{202f}231]"
+        );
         assert_eq!(of([12.4, 12.4]), "[12.4, 12.4]");
     }
 

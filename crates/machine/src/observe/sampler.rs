@@ -8,8 +8,9 @@
 //! - passes between looks see the states of those threads alone that did something before the last look. One that did
 //!   nothing was in one state all the time, and that is known;
 //! - threads are listed anew only where their number is another or one has ended; processes only where the machine has
-//!   made new ones, and no more often than a part of the budget allows: each process is asked for its children, and more
-//!   rarely all of `/proc` for their parents, since the kernel may leave out a child where another one ends meanwhile;
+//!   made new ones, and no more often than a part of the budget allows: each process is asked for its children, and
+//!   more rarely all of `/proc` for their parents, since the kernel may leave out a child where another one ends
+//!   meanwhile;
 //! - proportional memory and the two kinds of switches are read now and then.
 //!
 //! It never attaches to, stops or changes what it looks at.
@@ -474,8 +475,8 @@ impl Sampler {
         below(self.root, &parents, &itself)
     }
 
-    /// What is below those that are known, as far as these tell: nothing where the kernel does not tell children, or too
-    /// many threads would have to be asked.
+    /// What is below those that are known, as far as these tell: nothing where the kernel does not tell children, or
+    /// too many threads would have to be asked.
     fn children(&self) -> Vec<i32> {
         let mut all: Vec<i32> = self.processes.keys().copied().collect();
         let (mut next, mut asked) = (0, 0);

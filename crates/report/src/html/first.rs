@@ -72,7 +72,7 @@ fn card(of: &Saying<'_>) -> Markup {
             p.by { (clean(&sayings::who(claim))) }
             @if let Some(told) = sayings::told(claim, finding) {
                 p.figure { b { (told.figure) } " " span.between { (told.interval) } }
-                p.of { span { (clean(&told.of)) (words::noise(finding)) } " " span.asks { "needs " (told.rule) } }
+                p.of { span { (clean(&told.of)) (words::noise(finding)) } span.asks { " needs " (told.rule) } }
             }
         }
     }

@@ -228,7 +228,7 @@ fn what_there_is_none_of_is_not_said() {
     compared.rows.retain(|row| row.verdict != "unknown");
     assert!(!says_unknown(&compared));
     let mut claims = claim_rows();
-    let not_run = |claims: &[ClaimRow]| claims_table(claims, &style).contains(" of experiments not run");
+    let not_run = |claims: &[ClaimRow]| claims_table(claims, &style).contains(" · 1 not run");
     assert!(not_run(&claims));
     claims.retain(|claim| claim.state == "holds");
     assert!(!not_run(&claims));
