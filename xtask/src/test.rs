@@ -120,6 +120,7 @@ pub fn run() -> Result<()> {
         eprintln!("== {}/{} {}", i + 1, STEPS.len(), step.name);
         let began = Instant::now();
         (step.run)()
+            .inspect_err(|_| about_the_disk())
             .with_context(|| format!("step \"{}\" failed; run it alone with: {}", step.name, step.alone))?;
         eprintln!(
             "== {}/{} {}: passed in {:.1} s",
@@ -135,6 +136,21 @@ pub fn run() -> Result<()> {
         start.elapsed().as_secs_f64()
     );
     Ok(())
+}
+
+/// Says that the disk is nearly full, where it is: a linker that finds no room ends by a signal and names no cause.
+fn about_the_disk() {
+    const ENOUGH_BYTES: u64 = 1 << 30;
+    let Ok(disk) = rustix::fs::statvfs(".") else {
+        return;
+    };
+    let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free_bytes < ENOUGH_BYTES {
+        eprintln!(
+            "xtask: {} MiB are free on this disk, which may be why; `cargo clean` gives back what builds take",
+            free_bytes >> 20
+        );
+    }
 }
 
 fn cargo(arguments: &str) -> Result<()> {

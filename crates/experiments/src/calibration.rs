@@ -119,7 +119,7 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         number: view.number(
-            "the largest rate of 20 calibrations the source's way ÷ the smallest, less the whole",
+            "the largest rate of 20 calibrations the source's way ÷ the smallest, less 100 %",
             &Method::Source.percent(SPREAD),
             "%",
         ),

@@ -453,12 +453,16 @@ fn answer(view: &View<'_>) -> String {
     let (Some(threads), Some(reactor)) = (of(ServedBy::TwoThreads), of(ServedBy::REACTOR)) else {
         return String::new();
     };
-    let yields = view.estimate(&gain_of_yield(original.design(ServedBy::TwoThreads)));
-    let yields = yields.map_or_else(String::new, |times| {
-        format!(
-            " With a yield after each message two threads a connection are {} times as fast as without.",
-            times.plain("ratio")
-        )
+    let gain = gain_of_yield(original.design(ServedBy::TwoThreads));
+    let yields = view.estimate(&gain).map_or_else(String::new, |times| {
+        let helps = match view.resolved(&gain.less_one()) {
+            true if times.value > 1.0 => "Giving up the CPU after each message helps two threads a connection",
+            true => "Giving up the CPU after each message harms two threads a connection",
+            false => {
+                "Whether giving up the CPU after each message helps two threads a connection these rounds do not show"
+            }
+        };
+        format!(" {helps}: they are {} times as fast as without.", times.plain("ratio"))
     });
     format!(
         "With 200 users in ten rooms on the same CPUs, two threads a connection pass on {threads} and one event loop \
@@ -776,7 +780,7 @@ mod tests {
         let view = run_of(Profile::Standard);
         let says = answer(&view);
         assert!(
-            says.contains("two threads a connection are 2.00 times as fast as without"),
+            says.contains("helps two threads a connection: they are 2.00 times as fast as without"),
             "{says}"
         );
         let facts = facts(&view);

@@ -339,7 +339,12 @@ fn answer(view: &View<'_>) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    format!("For the same computation, {}.", parts.join("; "))
+    let differs = |case: Case| view.resolved(&over_threads(case, Unit::Process).less_one());
+    let conclusion = match [THREADS.on_all(all), THREADS].into_iter().any(differs) {
+        true => "",
+        false => " These rounds show no difference: choose between them on other grounds.",
+    };
+    format!("For the same computation, {}.{conclusion}", parts.join("; "))
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {

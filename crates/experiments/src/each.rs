@@ -719,7 +719,7 @@ mod tests {
         let says: Vec<&str> = read.facts.iter().map(|fact| fact.says.as_str()).collect();
         insta::assert_snapshot!(says.join("\n"), @"
         One after the other, they compute for 96 % of the time, so more at a time than there are CPUs have nothing to gain.
-        Run 2 at a time, in the order given, they take 1.25 [1.247, 1.252] times as long as theory says: what is above 1 they cost each other, beyond their share of the CPUs.
+        Run 2 at a time, in the order given, they take 1.250 [1.247, 1.252] times as long as theory says: what is above 1 they cost each other, beyond their share of the CPUs.
         ");
         let lines =
             |figure: &Figure| -> Vec<String> { figure.series.iter().map(|line| line.name.clone()).collect() };

@@ -87,9 +87,9 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         number: view.number(
-            "the latest beat with the computation inline ÷ with it in a background thread: one CPU",
-            &latest(How::Inline, 1).over(latest(How::Background, 1)),
-            "ratio",
+            "how late the latest beat is with the computation in a background thread: one CPU",
+            &latest(How::Background, 1),
+            "ns",
         ),
         claims: vec![("background-work-keeps-foreground-responsive", responsive(view))],
         facts: facts(view),
@@ -189,9 +189,15 @@ fn answer(view: &View<'_>) -> String {
         Some(format!(", and {} on {cpus} CPUs", background.plain("ns")))
     });
     let several = several.unwrap_or_default();
+    let times = latest(How::Inline, 1).over(latest(How::Background, 1));
+    let helps = match view.resolved(&times.clone().less_one()) {
+        true if view.value(&times) > Some(1.0) => "A background thread keeps the foreground responsive: with",
+        true => "A background thread makes the foreground less responsive: with",
+        false => "With",
+    };
     format!(
-        "With a computation of 60 ms done inline, the latest beat comes {} late; with a background \
-         thread on the same CPU it is {}{several}.",
+        "{helps} a computation of 60 ms done inline, the latest beat comes {} late, and \
+         with a background thread on the same CPU {}{several}.",
         inline.plain("ns"),
         background.plain("ns")
     )
@@ -275,8 +281,8 @@ mod tests {
         assert_eq!(cells[0].1.values(), [20.0; 7]);
         assert_eq!(
             answer(&quick),
-            "With a computation of 60 ms done inline, the latest beat comes 60.0 ms late; with a \
-             background thread on the same CPU it is 3.00 ms, and 100 µs on 2 CPUs."
+            "A background thread keeps the foreground responsive: with a computation of 60 ms done inline, the latest beat comes 60.0 ms late, and with a \
+             background thread on the same CPU 3.00 ms, and 100 µs on 2 CPUs."
         );
         let none = view(&[]);
         let Evidence::Lacking { lack, .. } = responsive(&none).evidence(&none, published()) else {

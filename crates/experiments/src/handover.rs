@@ -213,8 +213,9 @@ fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
         number: view.number(
-            "between processes by a pipe ÷ between threads in shared memory: 64 bytes, one CPU",
+            "between processes ÷ between threads, in memory that both share: 64 bytes, one CPU",
             &PROCESSES
+                .means(Means::Shared)
                 .bytes(CLAIMED[0])
                 .time()
                 .over(THREADS.bytes(CLAIMED[0]).time()),

@@ -144,8 +144,14 @@ fn sentence(view: &View<'_>) -> String {
         };
         format!("{} and {}", of(process, "process id"), of(thread, "thread id"))
     };
+    let helpers = match counted(view, HELPERS, THREADS).as_deref() {
+        None => String::new(),
+        Some("0") => " The thread library adds no thread of its own.".to_owned(),
+        Some("1") => " The thread library adds one thread of its own.".to_owned(),
+        Some(some) => format!(" The thread library adds {some} threads of its own."),
+    };
     format!(
-        "{COUNT} threads have {}; {COUNT} processes have {}.",
+        "{COUNT} threads have {}; {COUNT} processes have {}.{helpers}",
         ids(threads),
         ids(processes)
     )
@@ -229,7 +235,7 @@ mod tests {
         );
         assert_eq!(
             sentence(&all),
-            "8 threads have one process id and 8 thread ids; 8 processes have 8 process ids and 8 thread ids."
+            "8 threads have one process id and 8 thread ids; 8 processes have 8 process ids and 8 thread ids. The thread library adds no thread of its own."
         );
         assert!(facts(&all)[0].says.contains("lists 0 tasks of the program"));
     }

@@ -399,9 +399,12 @@ fn advice(view: &View<'_>) -> Option<(String, String)> {
             named(&prompt),
             named(&kept)
         );
-        let advice = "Take the first by the percentile where somebody waits for answers, and the first by answers a second where \
-                      only their number counts.";
-        (orders, advice.to_owned())
+        let advice = format!(
+            "Where somebody waits for answers take {}; where only their number counts take {}.",
+            named(&prompt),
+            named(&fast)
+        );
+        (orders, advice)
     } else {
         let advice = format!(
             "For mixed clients take {}: no other gives more answers a second, has a smaller 99th percentile of the fast \
@@ -426,12 +429,12 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
         (
             TIME,
             ALIKE,
-            "By answers a second, the uniform order agrees with itself with a tau of {}.",
+            "By answers a second, two measurements of the uniform order agree with a tau of {}.",
         ),
         (
             SERVER,
             ALIKE,
-            "By the server's CPU time an answer, the uniform order agrees with itself with a tau of {}.",
+            "By the server's CPU time an answer, two measurements of the uniform order agree with a tau of {}.",
         ),
     ];
     let taus = taus.map(|(of, loads, says)| fact(&agreement(view, of, loads), "ratio", says.to_owned()));
@@ -443,7 +446,7 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let slower = DESIGNS.map(|design| {
         let case = |clients| Case::of(design, clients, cpus(view)).time();
         let says = format!(
-            "{} takes {{}} times as long for an answer under mixed clients.",
+            "{} takes {{}} times as long for an answer under mixed clients as under uniform ones.",
             design.name()
         );
         fact(&case(Clients::Mixed).over(case(Clients::Uniform)), "ratio", says)
@@ -729,7 +732,7 @@ mod tests {
             advice(&view)
                 .unwrap()
                 .1
-                .starts_with("Take the first by the percentile")
+                .starts_with("Where somebody waits for answers take leader-followers, half-sync-half-async; where only their number counts take iterative.")
         );
         let table = orders_table(&view).unwrap();
         assert_eq!(table.rows[0], ["iterative", "1", "11", "1"]);

@@ -389,9 +389,13 @@ fn answer(view: &View<'_>) -> String {
             String::new()
         };
     };
-    let times = view.estimate(&process_over_thread());
-    let times = times.map_or_else(String::new, |times| {
-        format!(", {} times as much", times.plain("ratio"))
+    let of = process_over_thread();
+    let times = view.estimate(&of).map_or_else(String::new, |times| {
+        let times = times.plain("ratio");
+        match view.resolved(&of.less_one()) {
+            true => format!(", {times} times as much"),
+            false => format!(" ({times} times as much: these rounds show no difference)"),
+        }
     });
     let mut says =
         format!("On one CPU a switch to another thread takes {thread}, to another process {process}{times}.");

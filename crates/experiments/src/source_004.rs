@@ -8,7 +8,7 @@ use threadgauge_lab::whole::Whole;
 use threadgauge_machine::Fingerprint;
 use threadgauge_results::{Lack, Need, Table};
 
-use crate::conditions::{SOURCES_CPUS, UNTIL_LINUXTHREADS};
+use crate::conditions::{NEEDS_LINUXTHREADS, SOURCES_CPUS};
 use crate::{chat, create, ring};
 
 const NOTE: &str = "The source's figures are pictures, and their data are not in its text: 1 is creation and 2 switching, \
@@ -124,11 +124,11 @@ fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
     let state = |words: [&str; 3], lacks| (words.map(str::to_owned), lacks);
     [
         state([kernel, &preemption, library], ""),
-        state([kernel, &preemption, old], UNTIL_LINUXTHREADS),
+        state([kernel, &preemption, old], NEEDS_LINUXTHREADS),
         state([kernel, other, library], "needs a boot with the other preemption"),
-        state([kernel, other, old], UNTIL_LINUXTHREADS),
+        state([kernel, other, old], NEEDS_LINUXTHREADS),
         state(["another", "any", library], "needs another kernel"),
-        state(["another", "any", old], UNTIL_LINUXTHREADS),
+        state(["another", "any", old], NEEDS_LINUXTHREADS),
     ]
 }
 

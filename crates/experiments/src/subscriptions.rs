@@ -282,10 +282,12 @@ fn read(view: &View<'_>) -> Answer {
 fn answer(view: &View<'_>) -> String {
     let of = |who: Who| {
         let times = |kind| {
-            Some(
-                view.estimate(&OURS.who(who).subscriptions(kind).over_alike())?
-                    .plain("ratio"),
-            )
+            let of = OURS.who(who).subscriptions(kind).over_alike();
+            let times = view.estimate(&of)?.plain("ratio");
+            Some(match view.resolved(&of.less_one()) {
+                true => times,
+                false => format!("{times} (no difference that these rounds show)"),
+            })
         };
         let [different, changing] = [times(Kind::Different)?, times(Kind::Changing)?];
         let name = who.name();

@@ -77,7 +77,7 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
                 "The load was interrupted; what is here is until then."
             }
             _ => {
-                "The run was interrupted: some rounds are missing. `threadgauge run --resume` goes on with it."
+                "The run was interrupted: some rounds are missing. `threadgauge run --resume DIR` goes on with it."
             }
         };
         warnings.insert(0, says.to_owned());
@@ -115,7 +115,8 @@ pub fn analyse(catalogue: Catalogue, store: &Store) -> Result<Results, StoreErro
 }
 
 /// The cases of an experiment that continue after its last look: those of claims that are not yet decided and, if the
-/// profile asks for precision, those whose primary metric has too wide an interval. No claim is decided without a look.
+/// profile asks for precision, those whose primary metric has too wide an interval. Without a look those of all claims:
+/// none is decided yet, and no figure says which cases are precise enough.
 ///
 /// # Errors
 ///
@@ -145,9 +146,12 @@ pub fn going_on(
         let cases = statistics.filter_map(|cell| view.case(cell));
         going_on.extend(cases.map(|params| params.case_id(experiment)));
     }
-    let is_wide = |case: &&ViewCase| known.primary.iter().any(|of| is_wide(case, of.name, &rule));
-    let wide = view.own().iter().filter(is_wide);
-    going_on.extend(wide.map(|case| case.params.case_id(experiment)));
+    // Before a look no figure says what goes on.
+    if !measured.looks.is_empty() {
+        let is_wide = |case: &&ViewCase| known.primary.iter().any(|of| is_wide(case, of.name, &rule));
+        let wide = view.own().iter().filter(is_wide);
+        going_on.extend(wide.map(|case| case.params.case_id(experiment)));
+    }
     Ok(going_on)
 }
 
@@ -259,7 +263,8 @@ impl Measured {
                     |f: &Finding| matches!(f.verdict, Some(Verdict::Holds | Verdict::DoesNotHold));
                 if let Some(mut finding) = finding.filter(is_definite) {
                     if look.rounds < self.rounds {
-                        finding.says += &format!(" Decided after {} rounds.", look.rounds);
+                        finding.says +=
+                            &format!(" Decided after {} rounds: this figure is of those.", look.rounds);
                     }
                     decided.entry(id).or_insert(finding);
                 }

@@ -126,9 +126,20 @@ fn null_control(metric: &str, null: Option<&Estimate>, samples: &[StoredSample])
     } else {
         ""
     };
+    let figure = |decimals: usize| {
+        let [low, high] = [ci.low, ci.high].map(|end| format!("{end:.decimals$}"));
+        let says_one = [&low, &high].iter().any(|end| end.parse() == Ok(1.0));
+        (honest || !says_one).then(|| format!("{:.decimals$} [{low}, {high}]", null.estimate))
+    };
+    // An end that is not 1 must not be written as 1.
+    let figure = match honest {
+        true => units::with_unit(null.estimate, Some([ci.low, ci.high]), "ratio"),
+        false => (2..8)
+            .find_map(figure)
+            .unwrap_or_else(|| format!("{}", null.estimate)),
+    };
     let says = format!(
-        "The reference case against its own second copy ({metric}): {}, which {verdict}{beyond}.",
-        units::with_unit(null.estimate, Some([ci.low, ci.high]), "ratio"),
+        "The reference case against its own second copy ({metric}): {figure}, which {verdict}{beyond}."
     );
     diagnostic("null-control", !honest, says)
 }
@@ -139,6 +150,10 @@ fn drift(series: &[f64]) -> Diagnostic {
         return diagnostic("drift", false, says);
     }
     let trend = diagnostics::mann_kendall(series);
+    if trend.tau.is_nan() {
+        let says = "The reference case took the same in all rounds: no drift.";
+        return diagnostic("drift", false, says);
+    }
     let drifts = trend.p < ALPHA;
     let verdict = match (drifts, trend.tau > 0.0) {
         (false, _) => "shows no drift",
@@ -294,6 +309,22 @@ mod tests {
             wall_ns: 1,
             sample: Sample::without_figures(Status::Ok, String::new()),
         }
+    }
+
+    #[test]
+    fn equal_rounds_are_no_drift_and_no_tau_without_a_value() {
+        let equal = drift(&[7.0; 10]);
+        assert!(
+            equal.says.ends_with("took the same in all rounds: no drift."),
+            "{}",
+            equal.says
+        );
+        let slower: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert!(
+            drift(&slower)
+                .says
+                .contains("grew slower over the rounds (Mann–Kendall τ = 1.00")
+        );
     }
 
     #[test]

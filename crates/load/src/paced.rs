@@ -34,7 +34,7 @@ const LOOKS_AT_ONCE: usize = 1024;
 const APART_NS: u64 = 200_000;
 /// The longest sleep without a look at whether to go on.
 const NAP: Duration = Duration::from_millis(50);
-/// What the kernel keeps of what a slow reader has not read: as little as it takes, so that the server notices.
+/// What the kernel keeps at least of what a slow reader has not read: little, so that the server notices.
 const SLOW_BUFFER_BYTES: usize = 4 * 1024;
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -43,7 +43,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 pub enum ClientKind {
     /// It asks, and reads the answer at this rate.
     SlowReader {
-        /// Bytes a second.
+        /// Bytes a second: at most [`MOST_OF_A_SLOW_READER`](Self::MOST_OF_A_SLOW_READER).
         bytes_per_second: f64,
         /// From an answer to the next request.
         think: Duration,
@@ -62,6 +62,11 @@ pub enum ClientKind {
         /// From one such connection to the next.
         think: Duration,
     },
+}
+
+impl ClientKind {
+    /// The most that a slow reader can read a second, in bytes: the kernel keeps no more for it meanwhile.
+    pub const MOST_OF_A_SLOW_READER: f64 = 1e7;
 }
 
 /// Clients that take their time, of one kind.
@@ -287,15 +292,13 @@ impl<E: Exchange> Paced<E> {
         bound: &Bound,
         recorder: &mut Recorder<'_>,
     ) -> io::Result<Next> {
-        let every_ns = READ_EVERY_NS.max((1e9 / bytes_per_second) as u64);
-        let most = (bytes_per_second * every_ns as f64 / 1e9).round().max(1.0) as usize;
+        let (most, every_ns) = pace(bytes_per_second);
         let Self {
             exchange, clients, ..
         } = self;
         let client = &mut clients[connection];
-        let mut buffer = [0; BUFFER_BYTES];
-        let most = most.min(buffer.len());
-        let ended = match receive(client.stream.as_mut(), &mut buffer[..most])? {
+        let mut buffer = vec![0; most];
+        let ended = match receive(client.stream.as_mut(), &mut buffer)? {
             Received::Bytes(received) => {
                 client.unused.extend_from_slice(&buffer[..received]);
                 client.progress_ns = now_ns;
@@ -352,8 +355,14 @@ impl<E: Exchange> Paced<E> {
 
     /// A connection begins. Does not wait until it is made.
     fn begin(&mut self, connection: usize, now_ns: u64, recorder: &mut Recorder<'_>) -> Next {
-        let is_slow = matches!(self.kind, ClientKind::SlowReader { .. });
-        let begun = begin(self.plan.target, is_slow);
+        let buffer_bytes = match self.kind {
+            // Twice what it reads: what comes meanwhile has room.
+            ClientKind::SlowReader { bytes_per_second, .. } => {
+                Some(SLOW_BUFFER_BYTES.max(2 * pace(bytes_per_second).0))
+            }
+            _ => None,
+        };
+        let begun = begin(self.plan.target, buffer_bytes);
         let Self {
             exchange,
             clients,
@@ -543,16 +552,23 @@ fn is_for_later(error: &io::Error) -> bool {
     )
 }
 
+/// How much a slow reader takes at once at this rate, whole bytes, and how long it takes for them, about
+/// [`READ_EVERY_NS`].
+fn pace(bytes_per_second: f64) -> (usize, u64) {
+    let most = (bytes_per_second * READ_EVERY_NS as f64 / 1e9).round().max(1.0);
+    (most as usize, (most / bytes_per_second * 1e9).round() as u64)
+}
+
 /// A connection that is being made.
-fn begin(target: SocketAddr, is_slow: bool) -> io::Result<TcpStream> {
+fn begin(target: SocketAddr, buffer_bytes: Option<usize>) -> io::Result<TcpStream> {
     let family = match target {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-    if is_slow {
-        set_socket_recv_buffer_size(&socket, SLOW_BUFFER_BYTES)?;
+    if let Some(bytes) = buffer_bytes {
+        set_socket_recv_buffer_size(&socket, bytes)?;
     }
     match rustix::net::connect(&socket, &target) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),

@@ -204,8 +204,7 @@ impl Shared {
             if ends {
                 return Duration::from_nanos(thread_cpu_ns());
             }
-            // A look that came late is not made up for by two at once.
-            due_ns = (due_ns + every_ns).max(monotonic_ns());
+            due_ns = next_ns(due_ns, every_ns, monotonic_ns());
         }
     }
 
@@ -221,6 +220,17 @@ impl Shared {
             }
             park_timeout(Duration::from_nanos(left_ns));
         }
+    }
+}
+
+/// When the look after the one that was due then is. One that came so late that the next is over, too, is not made up
+/// for by two at once.
+const fn next_ns(due_ns: u64, every_ns: u64, now_ns: u64) -> u64 {
+    let next_ns = due_ns + every_ns;
+    if next_ns > now_ns {
+        next_ns
+    } else {
+        now_ns + every_ns
     }
 }
 
@@ -346,6 +356,12 @@ mod tests {
             assert!(Instant::now() < deadline, "{what}: {:?}", watch.latest());
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn a_late_look_is_followed_by_one_that_has_its_whole_time() {
+        assert_eq!([10, 12, 19].map(|now_ns| next_ns(10, 10, now_ns)), [20; 3]);
+        assert_eq!([20, 25, 47].map(|now_ns| next_ns(10, 10, now_ns)), [30, 35, 57]);
     }
 
     #[test]

@@ -320,9 +320,15 @@ impl<P: Protocol, H: ShutdownSignal> Peer<'_, P, H> {
         let only_reads = reads && self.shared.is_none() && self.scratch.outbox.is_empty();
         if only_reads && H::WAKES && self.nearest(None).is_none() {
             self.receive(RecvFlags::empty());
-        } else if !(reads && self.more_likely && self.receive(RecvFlags::DONTWAIT)) {
+        } else if !(reads && self.more_likely && !self.is_due() && self.receive(RecvFlags::DONTWAIT)) {
             self.wait(reads);
         }
+    }
+
+    /// Whether one of its times has come: however much a client sends, it is not kept from it.
+    fn is_due(&self) -> bool {
+        let nearest = self.nearest(self.waiting().look_at);
+        nearest.is_some_and(|(at, _)| at <= Instant::now())
     }
 
     /// Time in which nothing is received by the server's own will does not count.

@@ -64,6 +64,14 @@ impl Outbox {
         &mut self.bytes
     }
 
+    /// Puts these bytes behind what is there and takes them from `bytes`; without a copy where nothing is there.
+    pub fn take_in(&mut self, bytes: &mut Vec<u8>) {
+        match self.bytes.is_empty() {
+            true => std::mem::swap(&mut self.bytes, bytes),
+            false => self.bytes.append(bytes),
+        }
+    }
+
     /// The index in [`buffer`](Self::buffer) at which `limit` bytes wait.
     pub fn full_at(&self, limit: usize) -> usize {
         self.sent

@@ -21,6 +21,8 @@ use crate::waiting::Waiting;
 
 /// The most processes or threads that can be asked for as workers, readers or writers.
 const MOST_UNITS: usize = 200;
+/// The most connections: each has a number, a slot in tables and counters.
+const MOST_CONNECTIONS: usize = 1 << 24;
 
 /// A server to be: a protocol on a design.
 ///
@@ -97,11 +99,11 @@ impl<P: Protocol> Server<P> {
         self
     }
 
-    /// The most connections at once, 16,384 by default: the next is not accepted before one has ended, and waits in
-    /// the backlog.
+    /// The most connections at once, 16,384 by default and 16,777,216 at most: the next is not accepted before one has
+    /// ended, and waits in the backlog.
     #[must_use]
     pub fn max_connections(mut self, most: NonZeroUsize) -> Self {
-        self.options.max_connections = most.get();
+        self.options.max_connections = most.get().min(MOST_CONNECTIONS);
         self
     }
 
@@ -388,6 +390,15 @@ mod tests {
         assert_eq!(
             [0, 1, 100, 101].map(writers).map(is_possible),
             [false, true, true, false]
+        );
+    }
+
+    #[test]
+    fn without_a_bound_there_are_as_many_connections_as_have_numbers() {
+        let most = |most| Server::new(Echo).max_connections(most).options.max_connections;
+        assert_eq!(
+            [NonZeroUsize::MIN, NonZeroUsize::MAX].map(most),
+            [1, MOST_CONNECTIONS]
         );
     }
 

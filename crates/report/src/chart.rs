@@ -175,9 +175,18 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
 }
 
 /// The figure as it is drawn, so that little of it is empty: as rows of dots where there are fewer numbers across than
-/// a line needs, and on a logarithmic axis where few values would squeeze all others into a tenth of an even one.
+/// a line needs, and on a logarithmic axis, across or up, where few values would squeeze all others into a tenth of an
+/// even one.
 pub(crate) fn arranged(figure: &Figure) -> Cow<'_, Figure> {
     let mut figure = in_rows(figure);
+    let places = across(&figure);
+    let is_positive = places.first().is_some_and(|least| *least > 0.0);
+    if figure.x.scale == Scale::Linear && is_positive && places.len() >= MANY {
+        let axis = Axis::of(Scale::Linear, places.iter().copied(), Bounds::of(&figure.x.label));
+        if fullest_tenth_of(&axis, places.into_iter()) >= CROWDED {
+            figure.to_mut().x.scale = Scale::Log;
+        }
+    }
     let is_positive = |point: &Point| extent(point).all(|end| end > 0.0);
     let mut points = figure.series.iter().flat_map(|series| &series.points);
     // A share is read between nothing and all.
@@ -218,8 +227,12 @@ fn fullest_tenth(figure: &Figure) -> f64 {
         return 0.0;
     }
     let axis = value_axis(figure, points.iter().copied());
-    let ends = points.iter().flat_map(|point| extent(point));
-    let mut places: Vec<f64> = ends.map(|end| axis.place(end)).collect();
+    fullest_tenth_of(&axis, points.iter().flat_map(|point| extent(point)))
+}
+
+/// The share of the values that lie in that tenth of the axis which has the most.
+fn fullest_tenth_of(axis: &Axis, values: impl Iterator<Item = f64>) -> f64 {
+    let mut places: Vec<f64> = values.map(|value| axis.place(value)).collect();
     places.sort_by(f64::total_cmp);
     let within = |from: &f64| {
         places
@@ -233,10 +246,7 @@ fn fullest_tenth(figure: &Figure) -> f64 {
 
 /// Each number across as a name with a row of its own, where there are fewer than three.
 fn in_rows(figure: &Figure) -> Cow<'_, Figure> {
-    let points = || figure.series.iter().flat_map(|series| &series.points);
-    let mut places: Vec<f64> = points().filter(|p| can_stand(figure, p)).map(|p| p.x).collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
+    let places = across(figure);
     if figure.x.scale == Scale::Category || places.is_empty() || places.len() >= FEWEST {
         return Cow::Borrowed(figure);
     }
@@ -250,6 +260,15 @@ fn in_rows(figure: &Figure) -> Cow<'_, Figure> {
         point.x = place.map_or(if is_log { f64::NAN } else { point.x }, |place| place as f64);
     }
     Cow::Owned(figure)
+}
+
+/// The numbers across, in order.
+fn across(figure: &Figure) -> Vec<f64> {
+    let points = figure.series.iter().flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points.filter(|p| can_stand(figure, p)).map(|p| p.x).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places
 }
 
 /// Which lines are nowhere a pixel apart.
@@ -470,6 +489,22 @@ mod tests {
             Some("No chart: nearly all 10 figures are 0 ().")
         );
         assert_eq!(draw(&of(&[4.0; 4]), "f").alike, None);
+    }
+
+    #[test]
+    fn a_few_large_numbers_across_do_not_squeeze_all_others_either() {
+        let of = |across: &[f64]| {
+            let points: Vec<_> = across.iter().map(|x| (*x, 3.0, [3.0; 2])).collect();
+            arranged(&figure(Scale::Linear, &points)).x.scale
+        };
+        assert_eq!(of(&[1.0, 2.0, 3.0, 4.0, 100.0]), Scale::Log);
+        assert_eq!(
+            of(&[0.0, 2.0, 3.0, 4.0, 100.0]),
+            Scale::Linear,
+            "zero has no logarithm"
+        );
+        assert_eq!(of(&[1.0, 2.0, 4.0, 60.0, 100.0]), Scale::Linear);
+        assert_eq!(of(&[1.0, 2.0, 3.0, 100.0]), Scale::Linear, "few");
     }
 
     #[test]

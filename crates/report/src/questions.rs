@@ -66,6 +66,14 @@ fn pair(results: &Results, act: Act) -> Option<[&Cost; 2]> {
     Some([process, of("thread", Some(&process.what))?])
 }
 
+/// Whether the intervals of two meet, so that nothing is said of a difference.
+fn meet(a: &Cost, b: &Cost) -> bool {
+    let (Some([low_a, high_a]), Some([low_b, high_b])) = (a.ci95, b.ci95) else {
+        return false;
+    };
+    low_a <= high_b && low_b <= high_a
+}
+
 fn is_a_process_dear(results: &Results) -> Option<String> {
     let acts = [Act::Make, Act::Keep, Act::Switch];
     let pairs: Vec<(Act, [&Cost; 2])> = acts
@@ -74,11 +82,16 @@ fn is_a_process_dear(results: &Results) -> Option<String> {
         .collect();
     let figure = |cost: &Cost| with_unit(cost.value, None, &cost.unit);
     let parts = pairs.iter().map(|(act, [process, thread])| {
+        let is_alike = meet(process, thread);
         let [process, thread] = [process, thread].map(|cost| figure(cost));
-        match act {
+        let says = match act {
             Act::Make => format!("making and ending one takes {process}, a thread {thread}"),
             Act::Keep => format!("an idle one keeps {process}, a thread {thread}"),
             _ => format!("a switch to one takes {process}, to a thread {thread}"),
+        };
+        match is_alike {
+            true => format!("{says}, and their intervals meet"),
+            false => says,
         }
     });
     let is_dear = pairs
@@ -143,5 +156,19 @@ fn which_is_wrong(results: &Results) -> Answered {
         more: wrong.len() - named.len(),
         sayings: named,
         experiment: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_that_touch_meet_and_without_one_nothing_is_said() {
+        let cost = |ci95| Cost::new(("switch", "thread"), "", (2.0, ci95), "ns");
+        let of = |a, b| meet(&cost(Some(a)), &cost(Some(b)));
+        assert!(of([1.0, 2.0], [2.0, 3.0]) && of([2.0, 3.0], [1.0, 2.0]) && of([1.0, 9.0], [2.0, 3.0]));
+        assert!(!of([1.0, 1.9], [2.0, 3.0]) && !of([2.0, 3.0], [1.0, 1.9]));
+        assert!(!meet(&cost(None), &cost(Some([1.0, 9.0]))));
     }
 }

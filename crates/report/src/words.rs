@@ -144,7 +144,8 @@ pub(crate) fn by_chance(rows: &[ComparisonResult]) -> String {
         .filter(|row| matches!(row.verdict.as_str(), "faster" | "slower"))
         .count();
     format!(
-        "{called} called faster or slower; where nothing differs, at most {:.1} would be by chance.",
+        "{called} of {} called faster or slower; if none differed, at most {:.1} would be expected by chance.",
+        rows.len(),
         false_alarms(rows)
     )
 }
@@ -152,14 +153,17 @@ pub(crate) fn by_chance(rows: &[ComparisonResult]) -> String {
 /// What the letters of a ranking say, or why there are none.
 pub(crate) fn about_letters(ranking: &Ranking) -> &'static str {
     match ranking.separated {
-        Separated::ByPairs => "Best first. Entries that share a letter cannot be told apart.",
+        Separated::ByPairs => {
+            "Best median first; a ratio is of each round, and may order neighbours otherwise. Entries that share a letter cannot be told \
+             apart."
+        }
         Separated::Jointly => {
-            "Best first. Entries that share a letter cannot be told apart, all pairs judged at once: for each pair by itself \
-             there are too few rounds."
+            "Best median first; a ratio is of each round, and may order neighbours otherwise. Entries that share a letter cannot be told \
+             apart, all pairs judged at once: for each pair by itself there are too few rounds."
         }
         Separated::Not => {
-            "Best first. There are too few rounds to tell entries apart; what is known are the figures and, where there are \
-             any, their intervals."
+            "Best median first; a ratio is of each round, and may order neighbours otherwise. There are too few rounds to tell entries \
+             apart; what is known are the figures and, where there are any, their intervals."
         }
     }
 }

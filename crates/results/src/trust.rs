@@ -75,12 +75,18 @@ fn known(results: &Results) -> Known {
     // A load of a server that is there already has none.
     let is_uncontrolled = |e: &&ExperimentResult| e.reference.is_none() && e.rounds > 0;
     let uncontrolled = experiments.iter().filter(is_uncontrolled).count();
-    let controls: Vec<bool> = (experiments.iter())
+    let controls = (experiments.iter())
         .filter(|e| !is_uncontrolled(e))
-        .filter_map(|e| e.diagnostics.iter().find(|d| d.name == "null-control"))
-        .map(|control| !control.warning)
+        .filter_map(|e| {
+            let control = e.diagnostics.iter().find(|d| d.name == "null-control")?;
+            Some((e.id.as_str(), !control.warning))
+        });
+    let controls: Vec<(&str, bool)> = controls.collect();
+    let agree = controls.iter().filter(|(_, agrees)| *agrees).count();
+    let others: Vec<&str> = controls
+        .iter()
+        .filter_map(|(id, agrees)| (!agrees).then_some(*id))
         .collect();
-    let agree = controls.iter().filter(|agrees| **agrees).count();
     let failed = results.failed_cases();
     let mut parts = Vec::new();
     if !results.run.complete {
@@ -89,7 +95,11 @@ fn known(results: &Results) -> Known {
     }
     if !controls.is_empty() {
         let all = counted(controls.len(), "experiment");
-        let says = format!("controls agree in {agree} of {all}");
+        let says = match others.len() {
+            0 => format!("controls agree in {agree} of {all}"),
+            1..4 => format!("controls agree in {agree} of {all}, not in {}", others.join(", ")),
+            _ => format!("controls agree in {agree} of {all} only"),
+        };
         parts.push(match agree == controls.len() {
             true => Part::new(says),
             false => Part::against(says, format!("controls agree in {agree} of {}", controls.len())),
@@ -207,7 +217,7 @@ mod tests {
         let (answer, says) = said(|results| control(results, 0).warning = true);
         assert_eq!(answer, Trusted::InPart);
         assert!(
-            says.starts_with("controls agree in 1 of 2 experiments; "),
+            says.starts_with("controls agree in 1 of 2 experiments, not in compute; "),
             "{says}"
         );
         let neither = said(|results| {
@@ -216,7 +226,9 @@ mod tests {
         });
         assert_eq!(neither.0, Trusted::No);
         assert!(
-            neither.1.starts_with("controls agree in 0 of 2 experiments; "),
+            neither
+                .1
+                .starts_with("controls agree in 0 of 2 experiments, not in compute, placement; "),
             "{neither:?}"
         );
         let without = |results: &mut Results| {

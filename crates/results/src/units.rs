@@ -128,17 +128,25 @@ impl<'a> Scale<'a> {
 
     /// The interval alone, to the decimals of its median: `[12.1, 12.8]`.
     pub fn interval(&self, median: f64, ci95: [f64; 2]) -> String {
-        let mut decimals = self.shared_decimals(median, Some(ci95));
-        let [low, high] = ci95.map(|v| v / self.per);
-        // An interval that is not empty must not look empty, within reason.
+        let decimals = self.shared_decimals(median, Some(ci95));
+        let [low, high] = ci95.map(|v| fixed(v / self.per, decimals));
+        format!("[{low}, {high}]")
+    }
+
+    /// Those of the median; more, within reason, where an interval that is not empty would look empty.
+    fn shared_decimals(&self, median: f64, ci95: Option<[f64; 2]>) -> usize {
+        let mut decimals = self.own_decimals(median, ci95);
+        let Some([low, high]) = ci95.map(|ends| ends.map(|end| end / self.per)) else {
+            return decimals;
+        };
         while low < high && decimals < 4 && fixed(low, decimals) == fixed(high, decimals) {
             decimals += 1;
         }
-        format!("[{}, {}]", fixed(low, decimals), fixed(high, decimals))
+        decimals
     }
 
     /// Three digits of the median, but for one near zero in a wide interval: its digits are noise.
-    fn shared_decimals(&self, median: f64, ci95: Option<[f64; 2]>) -> usize {
+    fn own_decimals(&self, median: f64, ci95: Option<[f64; 2]>) -> usize {
         let of_median = self.decimals(median / self.per);
         let Some(ci) = ci95 else { return of_median };
         let widest = ci.into_iter().map(f64::abs).fold(median.abs(), f64::max);

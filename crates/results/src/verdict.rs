@@ -341,14 +341,18 @@ fn tally(cells: &[(String, Rounds)], intervals: &[[f64; 2]], range: Range) -> St
         .zip(intervals)
         .filter_map(|((name, _), &ci)| outside(ci, range).then_some(name.as_str()))
         .collect();
-    let outside = match against.len() {
-        0 => "none".to_owned(),
-        count if count <= NAMED => against.join("; "),
-        count => format!("{}; and {} more", against[..NAMED].join("; "), count - NAMED),
+    let others = match against.len() {
+        0 => ", and the others are open".to_owned(),
+        count if count <= NAMED => format!("; outside of it: {}", against.join("; ")),
+        count => format!(
+            "; outside of it: {}; and {} more",
+            against[..NAMED].join("; "),
+            count - NAMED
+        ),
     };
     format!(
-        "; confirmed by {confirm} of {}, outside of the rule: {outside}",
-        counted(cells.len(), "cell")
+        "; {confirm} of {} satisfy the rule{others}",
+        counted(cells.len(), "case")
     )
 }
 
@@ -956,7 +960,7 @@ mod tests {
         assert!(
             across.starts_with("N=1: ")
                 && across.ends_with(
-                    " lies across the edge of the rule; confirmed by 2 of 3 cells, outside of the rule: none"
+                    " lies across the edge of the rule; 2 of 3 cases satisfy the rule, and the others are open"
                 ),
             "{across}"
         );
@@ -983,7 +987,7 @@ mod tests {
         );
         assert_eq!(
             judged.reason.unwrap().split_once(" judged at once ").unwrap().1,
-            "its 7 rounds do not agree enough to exclude chance; confirmed by 1 of 2 cells, outside of the rule: N=1"
+            "its 7 rounds do not agree enough to exclude chance; 1 of 2 cases satisfy the rule; outside of it: N=1"
         );
     }
 
@@ -998,11 +1002,11 @@ mod tests {
         let one = reason(&[0.1, 0.9, 0.2]);
         assert!(
             one.starts_with("N=1: 0.91 [")
-                && one.ends_with("; confirmed by 2 of 3 cells, outside of the rule: N=1"),
+                && one.ends_with("; 2 of 3 cases satisfy the rule; outside of it: N=1"),
             "{one}"
         );
         let many = reason(&[0.9, 0.1, 0.8, 0.95, 0.85]);
-        let says = "; confirmed by 1 of 5 cells, outside of the rule: N=0; N=2; N=3; and 1 more";
+        let says = "; 1 of 5 cases satisfy the rule; outside of it: N=0; N=2; N=3; and 1 more";
         assert!(many.ends_with(says), "{many}");
         // Where all do, the clearest one says it.
         let all = reason(&[0.9, 0.8]);

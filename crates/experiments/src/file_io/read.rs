@@ -196,7 +196,7 @@ fn answer(view: &View<'_>, kinds: &[Case]) -> String {
         none if none.is_empty() => {
             "With 6 rounds or more of both it is said from which k on one thread with io_uring takes less time than k threads.".to_owned()
         }
-        from => format!("One thread with io_uring and k reads in flight takes less time than k threads with pread {from}."),
+        from => format!("One thread with io_uring and k reads in flight beats k threads with pread, by time: {from}."),
     }
 }
 

@@ -323,7 +323,7 @@ fn it_says_from_which_depth_on_and_what_to_take() {
         [answer, advice].join(" ")
     };
     let answer = said(&run(4, 16, 1.0));
-    let expected = "One thread with io_uring and k reads in flight takes less time than k threads with pread from k=8 on for \
+    let expected = "One thread with io_uring and k reads in flight beats k threads with pread, by time: from k=8 on for \
                     4 KiB from the device on one CPU, 4 KiB from the device on 2 CPUs, 64 KiB from the device on 2 CPUs, 4 KiB \
                     from the page cache on one CPU and 4 KiB from the page cache on 2 CPUs. Take the way with the least CPU \
                     time of those at most 10 % slower than the fastest: one thread with io_uring and 16 reads in flight for 4 KiB from the device on one CPU, 4 KiB";
@@ -331,7 +331,7 @@ fn it_says_from_which_depth_on_and_what_to_take() {
     // From more threads than reads in flight nothing is gained, and the CPU time decides.
     let answer = said(&run(64, 64, 1.0));
     assert!(
-        answer.contains("with pread at no k up to 128 for 4 KiB from the device"),
+        answer.contains("with pread, by time: at no k up to 128 for 4 KiB from the device"),
         "{answer}"
     );
     assert!(

@@ -185,7 +185,10 @@ fn further(view: &View<'_>, unnamed: &[&str]) -> Test {
         .into_iter()
         .partition(|(_, ratio)| view.rounds(ratio).is_ok());
     let open: Vec<String> = open.into_iter().map(|(name, _)| name).collect();
-    let missing = format!("with {} the guard ended both numbers", open.join(" and with "));
+    let missing = format!(
+        "with {} this run made no more threads and processes than it asks for, or than leave the machine usable",
+        open.join(" and with ")
+    );
     each(Quote::Largest, known).of_a_part(open.is_empty(), missing)
 }
 
@@ -242,10 +245,16 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     let ended = planned(view).into_iter().filter_map(|case| {
         let alive = view.estimate(&alive(case))?;
         let says = format!(
-            "{}: {} alive, then {} ended it.",
+            "{}: {} alive, {}.",
             words_of(case),
             number(view, case)?,
-            end(view, case).map_or("several things", End::name)
+            match end(view, case) {
+                Some(End::Count) => "as many as this run asks for: the system allows more".to_owned(),
+                Some(end) if end.is_guard() =>
+                    format!("then {} ended it: the system allows more", end.name()),
+                Some(end) => format!("then {} ended it", end.name()),
+                None => "then several things ended it".to_owned(),
+            }
         );
         Some(alive.fact(says, "units"))
     });

@@ -46,7 +46,7 @@ impl<'v> Environments<'v> {
             self.by_load(
                 "environment-throughput",
                 "Throughput in the source's six environments (its figure 7)",
-                "thousand messages forwarded a second",
+                "thousand deliveries a second",
                 |case| rate(case).times(THOUSAND),
             ),
             self.by_load(
@@ -109,7 +109,7 @@ impl<'v> Environments<'v> {
                     "design",
                     "connections",
                     "messages on their way, each client",
-                    "thousand messages a second",
+                    "thousand deliveries a second",
                     "delay, median",
                     "delay, 99 %",
                     "server's CPUs: reading",

@@ -21,6 +21,8 @@ use super::statistics::{MS, THOUSAND, gain, mbits, per_cpu, rate};
 use super::stored;
 use super::variations::Variations;
 
+mod answer;
+
 /// Clients that use more of their CPU than this may be what is waited for.
 const FULL: f64 = 0.9;
 
@@ -33,6 +35,7 @@ pub(super) fn read(view: &View<'_>) -> Answer {
     let seen = Seen::of(&all);
     Answer {
         answer: seen.answer(),
+        advice: seen.advice(),
         number: seen.number(),
         // Of what this run has under the names of today: cells of another condition decide nothing.
         claims: Seen::of(view).claims(),
@@ -244,47 +247,6 @@ impl<'v> Seen<'v> {
 
     // What is said.
 
-    fn number(&self) -> Option<KeyNumber> {
-        let forwards = rate(self.reactor(1)).times(THOUSAND);
-        let of =
-            format!("messages a second that one reactor forwards to groups of ten: {CLAIMED} connections");
-        self.view.number(of, &forwards, "thousand")
-    }
-
-    fn answer(&self) -> String {
-        let base = self.reactor(1);
-        let Some(forwards) = self.view.estimate(&rate(base).times(THOUSAND)) else {
-            return String::new();
-        };
-        let mut says = format!(
-            "With {}, one reactor forwards {} messages a second to groups of ten, {CLAIMED} connections{}",
-            self.placed(1),
-            forwards.plain("thousand"),
-            match self.window {
-                Window::Saturating => " that send all the time",
-                Window::Messages(_) => "",
-            }
-        );
-        if let Some(each) = self.view.estimate(&per_cpu(base).times(THOUSAND)) {
-            says += &format!(", {} a second of its CPU time", each.plain("thousand"));
-        }
-        says += ".";
-        let others = all_designs(base).into_iter().filter(|case| *case != base);
-        let gains = others.filter_map(|case| Some((self.view.value(&gain(case, base))?, case)));
-        let mut gains: Vec<(f64, Case)> = gains.collect();
-        gains.sort_by(|a, b| b.0.total_cmp(&a.0));
-        if let [(most, best), .., (least, worst)] = gains[..] {
-            says += &format!(
-                " Of the other designs {} forwards most, {} times as many, and {} least, {} times.",
-                best.label(),
-                units::with_unit(most, None, "ratio"),
-                worst.label(),
-                units::with_unit(least, None, "ratio"),
-            );
-        }
-        says
-    }
-
     fn facts(&self) -> Vec<Finding> {
         let fact = |of: Statistic, unit: &str, says: String| {
             let figure = self.view.estimate(&of)?;
@@ -297,7 +259,7 @@ impl<'v> Seen<'v> {
             facts.push(fact(
                 per_cpu(base).times(THOUSAND),
                 "thousand",
-                format!("One reactor forwards {{}} messages for a second of its CPU time ({on}, {CLAIMED} connections)."),
+                format!("One reactor makes {{}} deliveries for a second of its CPU time ({on}, {CLAIMED} connections)."),
             ));
             let pools = all_designs(base).into_iter().filter(|case| case.readers > 0);
             for pool in pools {
@@ -425,14 +387,14 @@ impl<'v> Seen<'v> {
             charts.push(self.by_load(
                 &of("throughput"),
                 &format!("Throughput (the source's figure 7): {on}"),
-                "thousand messages forwarded a second",
+                "thousand deliveries a second",
                 server_cpus,
                 |case| rate(case).times(THOUSAND),
             ));
             charts.push(self.by_load(
                 &of("efficiency"),
                 &format!("What a second of the server's CPU time forwards: {on}"),
-                "thousand messages a server CPU second",
+                "thousand deliveries a server CPU second",
                 server_cpus,
                 |case| per_cpu(case).times(THOUSAND),
             ));
@@ -447,7 +409,7 @@ impl<'v> Seen<'v> {
                 charts.push(self.by_load(
                     &of("one-at-a-time"),
                     &format!("Throughput where each waits until all have its message: {on}"),
-                    "thousand messages forwarded a second",
+                    "thousand deliveries a second",
                     server_cpus,
                     |case| rate(case.one_at_a_time()).times(THOUSAND),
                 ));
@@ -455,7 +417,10 @@ impl<'v> Seen<'v> {
             charts.push(self.white_box(&of("white-box"), server_cpus));
             charts.push(self.by_cpu(&of("cpus"), server_cpus));
         }
-        charts.insert(0, self.gains());
+        // With one number of CPUs there is nothing to draw a gain over.
+        if self.cpus > 2 {
+            charts.push(self.gains());
+        }
         charts.extend(Environments::of(self.view, self.reactor(1)).charts());
         charts.into_iter().filter_map(Chart::drawn).collect()
     }
@@ -609,8 +574,8 @@ impl<'v> Seen<'v> {
                 "connections",
                 "CPUs",
                 "messages on their way, each client",
-                "thousand messages a second",
-                "thousand a server CPU second",
+                "thousand deliveries a second",
+                "thousand deliveries a server CPU second",
                 "delay, median",
                 "delay, 99 %",
                 "server's CPUs: reading",

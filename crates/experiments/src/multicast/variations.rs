@@ -50,7 +50,7 @@ impl<'v> Variations<'v> {
     pub(super) fn table(&self, placed: &str) -> Option<Table> {
         let base = self.base;
         let conditions = [
-            ("as claims are judged", base),
+            ("the base: groups of ten that send all the time", base),
             ("one message at a time", base.one_at_a_time()),
             ("groups of four: a read, three writes", base.group(FOUR)),
             ("a link of 100 Mbit/s", base.on_its_network()),
@@ -71,7 +71,7 @@ impl<'v> Variations<'v> {
                 [
                     "condition",
                     "design",
-                    "thousand messages a second",
+                    "thousand deliveries a second",
                     "over the source's server",
                     "delay, 99 %",
                     "server's CPU time a delivery",

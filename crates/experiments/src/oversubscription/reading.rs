@@ -22,8 +22,9 @@ pub(super) fn answer(view: &View<'_>) -> String {
     parts.extend(curve::answer(view));
     let gained = |(counts, gain): (String, Estimate)| {
         format!(
-            "A second CPU adds {} on average with {counts} threads.",
-            gain.plain("share")
+            "A second CPU adds {} on average with {counts} threads{}.",
+            gain.plain("share"),
+            with_slice(main_slice(view))
         )
     };
     parts.extend(mean_gain(view).map(gained));
@@ -33,12 +34,22 @@ pub(super) fn answer(view: &View<'_>) -> String {
     parts.join(" ")
 }
 
+/// A slice behind what was measured with it.
+fn with_slice(slice: Slice) -> String {
+    match slice {
+        Slice::Matched => ", matched slice".to_owned(),
+        Slice::Us(us) => format!(", slices of {us} µs"),
+    }
+}
+
 /// What the most threads of the first slice cost.
 pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
-    let group = ONE.slice_us(*slices(view).first()?);
+    let slice = *slices(view).first()?;
+    let group = ONE.slice_us(slice);
     let most = group.counts(view).into_iter().max()?;
     let of = format!(
-        "{most} threads that keep giving up the CPU ÷ one thread: time for the same work, less the whole, one CPU"
+        "{most} threads that keep giving up the CPU ÷ one thread: time for the same work, less 100 %, one CPU{}",
+        with_slice(slice)
     );
     view.number(of, &group.overhead(most), "overhead")
 }
@@ -177,7 +188,7 @@ pub(super) fn costs(view: &View<'_>) -> Vec<Cost> {
         cost.filter(|_| view.resolved(&group.added(ELAPSED, n)))
     };
     let gain = mean_gain(view).map(|(counts, Estimate { value, ci95 })| {
-        let how = format!("{counts} yielding, {}", main_slice(view));
+        let how = format!("{counts} yielding{}", with_slice(main_slice(view)));
         Cost::new(("gain of a second CPU", "thread"), &how, (value, ci95), "share")
     });
     let dear = ("number from which work takes 10 % longer", "thread");

@@ -526,7 +526,7 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         let of = |case: Case| (case.prints, process_over_thread(case));
         cases.into_iter().map(of).collect::<Vec<_>>()
     };
-    let title = "Where the output goes decides the winner: 255 processes over 255 threads, one CPU";
+    let title = "Who finishes first by how much is printed and where it goes: 255 processes over 255 threads, one CPU";
     let mut by_prints = Chart::new(view, "ratio-by-prints", title)
         .note(
             "Above 1 threads finish first, below 1 processes. Claims are decided on the matched console, by the time of \

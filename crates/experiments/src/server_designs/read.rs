@@ -2,7 +2,7 @@
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::server_designs;
-use threadgauge_results::{Figure, Table};
+use threadgauge_results::{Figure, Table, units};
 
 use super::case::{
     AT_ONCE, CLIENTS, COMPETING, CPU, CROWDS, Case, FORK, Load, MEDIAN, MEMORY, OF_STEVENS, P99, PREFORKED,
@@ -16,6 +16,7 @@ const LEAST_CONTROL_NS: f64 = 100.0;
 pub(super) fn read(view: &View<'_>) -> Answer {
     Answer {
         answer: answer(view),
+        advice: advice(view),
         number: view.number(
             "a process for each client ÷ one client after the other: the server's CPU time",
             &short(Program::C, FORK)
@@ -159,10 +160,62 @@ fn answer(view: &View<'_>) -> String {
         return String::new();
     };
     format!(
-        "To serve a client takes {iterative} of CPU time one after the other, {prefork} with children made beforehand \
-         ({}), {thread} with a thread for each and {fork} with a process for each.",
+        "To serve a client with a connection of its own, plain C programs take {iterative} of CPU time one after the other, \
+         {prefork} with children made beforehand ({}), {thread} with a thread for each and {fork} with a process for each.",
         cheapest.name()
     )
+}
+
+/// What to take where connections are kept, and where each request has one of its own.
+fn advice(view: &View<'_>) -> String {
+    let clients = CROWDS[0];
+    let rate = |design| echo(Program::Ours, design, clients).of(RATE);
+    let mut kept: Vec<(f64, Design)> = many()
+        .filter_map(|design| Some((view.value(&rate(design))?, design)))
+        .collect();
+    kept.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let kept = kept.split_first().map(|(&(most, best), others)| {
+        let is_alike =
+            |(_, design): &&(f64, Design)| !view.resolved(&rate(best).over(rate(*design)).less_one());
+        let alike: Vec<&str> = others
+            .iter()
+            .filter(is_alike)
+            .map(|(_, design)| design.name())
+            .collect();
+        let alike = match alike.as_slice() {
+            [] => String::new(),
+            names => format!(" These rounds tell no difference from {}.", names.join(", ")),
+        };
+        let next = others.first().map_or_else(String::new, |(next, design)| {
+            let times = units::with_unit(most / next, None, "ratio");
+            format!(" ({times} times {})", design.name())
+        });
+        let most = units::with_unit(most * 1e-3, None, "thousand messages/s");
+        format!(
+            "For {clients} clients that keep their connections take {}: it answers the most, {most}{next}.{alike}",
+            best.name()
+        )
+    });
+    let made_beforehand = [
+        (FORK, &PREFORKED[..], "processes"),
+        (THREAD, &PRETHREADED[..], "threads"),
+    ];
+    let short_ones = made_beforehand.into_iter().filter_map(|(on_demand, pools, unit)| {
+        let pool = least(view, pools, CPU);
+        let cpu = |design| short(Program::C, design).of(CPU);
+        let times = cpu(on_demand).over(cpu(pool));
+        let saves = view.resolved(&times.clone().less_one()) && view.value(&times)? > 1.0;
+        let times = view.estimate(&times)?.plain("ratio");
+        Some(match saves {
+            true => format!(
+                "For requests with a connection each, make {unit} beforehand ({}): one made for each costs {times} times the \
+                 CPU time.",
+                pool.name()
+            ),
+            false => format!("To make {unit} beforehand saves no CPU time that these rounds could show."),
+        })
+    });
+    kept.into_iter().chain(short_ones).collect::<Vec<_>>().join(" ")
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {
@@ -639,7 +692,7 @@ mod tests {
         assert!(
             answer
                 .answer
-                .contains("takes 16.0 µs of CPU time one after the other, 37.5 µs"),
+                .contains("take 16.0 µs of CPU time one after the other, 37.5 µs"),
             "{}",
             answer.answer
         );
@@ -662,10 +715,11 @@ mod tests {
             .collect();
         let reactor = many().position(|design| design == Design::Reactor).unwrap() as f64;
         assert_eq!(places, [reactor; 2], "beside our reactor");
+        insta::assert_snapshot!(answer.advice, @"For 64 clients that keep their connections take reactor: it answers the most, 17.1 thousand messages/s (1.00 times one-handler-reactor). These rounds tell no difference from one-handler-reactor, split-reactor, reactor-pool, reactor-per-core, proactor, leader-followers, half-sync-half-async. For requests with a connection each, make processes beforehand (preforked-mutex): one made for each costs 13.9 times the CPU time. For requests with a connection each, make threads beforehand (prethreaded-mutex): one made for each costs 1.41 times the CPU time.");
         let stevens = &answer.tables[0].rows[1];
         assert_eq!(stevens[1], "process-per-connection");
         assert!(
-            stevens[2].starts_with("504 ") && stevens[2].ends_with("µs"),
+            stevens[2].starts_with("504.2 ") && stevens[2].ends_with("µs"),
             "{stevens:?}"
         );
         assert_eq!(stevens[4..], ["504.2", "168.9", "29.6"]);

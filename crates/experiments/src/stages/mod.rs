@@ -38,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
          need `server_cpus=3`, from four CPUs on; *paper* has them.",
         "Each arrangement has half of its own rate, which the table has. At saturation the delay is the number of connections over \
          the rate, and says nothing more.",
-        "Where the clients used over 85 % of their CPU the sample is tagged `client-busy`: throughput is then theirs, and the \
+        "Where the clients used over 85 % of their CPU the sample is tagged `client-busy`: throughput may then be theirs, and the \
          server's CPU time a message says which arrangement is cheaper.",
         "Whoever serves again has lost the sums of its accounts. To keep them is work that is not measured here.",
         "With threads the listening socket is kept by a parent process, so that clients that come meanwhile wait instead of being \

@@ -197,6 +197,20 @@ impl Parameter for Degree {
 }
 
 impl Kind {
+    /// What its computations are called, before the noun.
+    pub(super) const fn bound(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU-bound",
+            Self::Io => "I/O-bound",
+            Self::Mix10 => "mixed (10 % CPU)",
+            Self::Mix25 => "mixed (25 % CPU)",
+            Self::Mix50 => "mixed (50 % CPU)",
+            Self::Mix75 => "mixed (75 % CPU)",
+            Self::Mix90 => "mixed (90 % CPU)",
+            Self::Server => "waiting (for a server)",
+        }
+    }
+
     /// The kinds that compute and wait by turns, the least computing first.
     pub(super) const MIXES: [Self; 5] = [Self::Mix10, Self::Mix25, Self::Mix50, Self::Mix75, Self::Mix90];
 

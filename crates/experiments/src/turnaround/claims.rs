@@ -54,7 +54,7 @@ pub(super) fn drawn(metric: Metric) -> (&'static str, &'static str, &'static str
     if metric == ELAPSED {
         ("elapsed time", "elapsed", "elapsed time, ms", 1e-6)
     } else {
-        ("turnaround", "turnaround", "mean turnaround", 1.0)
+        ("turnaround", "turnaround", "turnaround ÷ own length, mean", 1.0)
     }
 }
 

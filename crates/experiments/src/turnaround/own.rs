@@ -39,7 +39,7 @@ pub(super) fn answer(view: &View<'_>) -> Option<String> {
             continue;
         };
         match says.iter_mut().find(|(said, ..)| *said == what_to_do) {
-            Some((.., others)) => others.push(format!("{} {}", pair.serial.count, pair.serial.kind.name())),
+            Some((.., others)) => others.push(format!("{} {}", pair.serial.count, pair.serial.kind.bound())),
             None => says.push((what_to_do, why, Vec::new())),
         }
     }
@@ -56,17 +56,36 @@ pub(super) fn answer(view: &View<'_>) -> Option<String> {
         };
         format!("{what_to_do}: {why}.{so_is}")
     });
-    let says: Vec<String> = sentences.collect();
+    let says: Vec<String> = sentences.chain(others(view)).collect();
     (!says.is_empty()).then(|| says.join(" "))
+}
+
+/// How many of the sets that are not told say something else than the largest of their kind.
+fn others(view: &View<'_>) -> Option<String> {
+    let told = largest(view);
+    let all = pairs(view);
+    let others: Vec<&Pair> = all.iter().filter(|pair| !told.contains(pair)).collect();
+    let what = |pair: Pair| advice(view, pair).map(|(what_to_do, _)| what_to_do);
+    let is_otherwise = |pair: &&&Pair| {
+        let largest = told.iter().find(|told| told.serial.kind == pair.serial.kind);
+        what(***pair) != largest.and_then(|largest| what(*largest))
+    };
+    let otherwise = others.iter().filter(is_otherwise).count();
+    Some(match (others.len(), otherwise) {
+        (0, _) => return None,
+        (1, 0) => "The same is to be done with the other set.".to_owned(),
+        (1, _) => "The other set asks for something else: see the table of sets.".to_owned(),
+        (n, 0) => format!("The same is to be done with the {n} other sets."),
+        (n, k) => format!("Of the {n} other sets {k} ask for something else: see the table of sets."),
+    })
 }
 
 /// What running the first of these at once changes.
 pub(super) fn number(view: &View<'_>) -> Option<KeyNumber> {
     let pair = largest(view).into_iter().next()?;
-    let (count, kind) = (pair.serial.count, pair.serial.kind.name());
-    let of = format!(
-        "{count} {kind} computations, at once ÷ one after the other: mean turnaround, less the whole"
-    );
+    let (count, kind) = (pair.serial.count, pair.serial.kind.bound());
+    let of =
+        format!("{count} {kind} computations, at once ÷ one after the other: mean turnaround, less 100 %");
     view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
 }
 
@@ -110,7 +129,7 @@ fn advice(view: &View<'_>, pair: Pair) -> Option<(&'static str, String)> {
     let Case { count, cpus, .. } = pair.serial;
     let found = format!(
         "{count} {} computations {} on {}, {}: elapsed time {}, mean turnaround {}",
-        pair.serial.kind.name(),
+        pair.serial.kind.bound(),
         lengths(pair.serial),
         of_cpus(cpus),
         runs(pair.concurrent),
@@ -207,8 +226,9 @@ pub(super) fn table_of(view: &View<'_>) -> Option<Table> {
     (!pairs.is_empty()).then(|| {
         table(
             "own".to_owned(),
-            "The sets of computations that you have set, at once over one after the other".to_owned(),
-            "Medians over rounds. Theory is first come, first served, and equal sharing of the CPUs, at no cost.",
+            "Sets of computations: at once ÷ one after the other".to_owned(),
+            "Medians over rounds; a ratio is that of each round, and so not the quotient of two medians. Theory is first come, \
+             first served, and equal sharing of the CPUs, at no cost.",
             names,
             pairs.iter().map(row).collect(),
         )
@@ -233,7 +253,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Figure> {
     }
     groups.retain(|group| group.len() > 1);
     let both = |(number, group): (usize, &Vec<Pair>)| {
-        [ELAPSED, TURNAROUND].map(|metric| chart(view, number + 1, group, metric))
+        [TURNAROUND, ELAPSED].map(|metric| chart(view, number + 1, group, metric))
     };
     groups.iter().enumerate().flat_map(both).flatten().collect()
 }
@@ -256,7 +276,7 @@ fn chart(view: &View<'_>, number: usize, group: &[Pair], metric: Metric) -> Opti
     };
     let title = format!(
         "{} computations {lengths} on {}, {}: {name}",
-        case.kind.name(),
+        case.kind.bound(),
         of_cpus(case.cpus),
         runs(case)
     );

@@ -15,13 +15,19 @@ use super::own;
 
 /// Everything that is read off a run.
 pub(super) fn read(view: &View<'_>) -> Answer {
+    let ours = (key_number(view), charts(view));
+    // The first picture shows what the number is of.
+    let (number, figures) = match ours {
+        (None, charts) => (own::number(view), [own::charts(view), charts].concat()),
+        (number, charts) => (number, [charts, own::charts(view)].concat()),
+    };
     Answer {
         answer: answer(view),
-        number: key_number(view).or_else(|| own::number(view)),
+        number,
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(),
-        figures: [charts(view), own::charts(view)].concat(),
+        figures,
         tables: KINDS
             .into_iter()
             .map(|kind| matrix_table(view, kind))
@@ -29,14 +35,6 @@ pub(super) fn read(view: &View<'_>) -> Answer {
             .flatten()
             .collect(),
         ..Answer::default()
-    }
-}
-
-/// How sentences and charts name the source's kinds.
-const fn bound(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Io => "I/O-bound",
-        _ => "CPU-bound",
     }
 }
 
@@ -56,8 +54,8 @@ fn longest(view: &View<'_>, kind: Kind) -> Option<Pair> {
 fn key_number(view: &View<'_>) -> Option<KeyNumber> {
     KINDS.into_iter().find_map(|kind| {
         let pair = longest(view, kind)?;
-        let (count, kind) = (pair.serial.count, bound(kind));
-        let of = format!("{count} {kind} computations, in threads ÷ one after the other: mean turnaround, less the whole, one CPU");
+        let (count, kind) = (pair.serial.count, kind.bound());
+        let of = format!("{count} {kind} computations, in threads ÷ one after the other: mean turnaround, less 100 %, one CPU");
         view.number(of, &pair.ratio(TURNAROUND).less_one(), "difference")
     })
 }
@@ -65,16 +63,13 @@ fn key_number(view: &View<'_>) -> Option<KeyNumber> {
 fn answer(view: &View<'_>) -> String {
     let part = |kind| {
         let pair = longest(view, kind)?;
-        let change = |metric| {
-            let change = view.estimate(&pair.ratio(metric).less_one())?;
-            Some(Estimate { ci95: None, ..change }.change())
-        };
+        let change = |metric| Some(view.estimate(&pair.ratio(metric).less_one())?.change());
         let (elapsed, turnaround) = (change(ELAPSED)?, change(TURNAROUND)?);
         let Case { count, base_ms, .. } = pair.serial;
         Some(format!(
             "{count} {} computations of {base_ms} to {} ms, longest first, on one CPU: with threads the elapsed time is \
              {elapsed}, and the mean turnaround {turnaround}.",
-            bound(kind),
+            kind.bound(),
             count * base_ms
         ))
     };
@@ -348,7 +343,7 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
         };
         let long = BASES_MS[1..].iter().copied().rfind(drawn);
         for base_ms in [Some(SHORT_MS), long].into_iter().flatten() {
-            charts.extend([ELAPSED, TURNAROUND].map(|metric| source_chart(view, kind, base_ms, metric)));
+            charts.extend([TURNAROUND, ELAPSED].map(|metric| source_chart(view, kind, base_ms, metric)));
         }
     }
     charts.extend(KINDS.map(|kind| by_carrier(view, kind)));
@@ -372,7 +367,7 @@ fn source_chart(view: &View<'_>, kind: Kind, base_ms: u64, metric: Metric) -> Op
     Chart::new(
         view,
         format!("{id}-{kind_id}-{base_ms}"),
-        format!("{} computations of {base_ms} ms and its multiples: {name}", bound(kind)),
+        format!("{} computations of {base_ms} ms and its multiples: {name}", kind.bound()),
     )
     .note(format!(
         "Lengths from {base_ms} ms to {base_ms} ms × the number of computations, longest first, on one CPU, a thread for \
@@ -403,7 +398,7 @@ fn by_carrier(view: &View<'_>, kind: Kind) -> Option<Figure> {
         return None;
     }
     let id = format!("carriers-{}", kind.name());
-    let title = format!("{} computations all at once: who runs them", bound(kind));
+    let title = format!("{} computations all at once: who runs them", kind.bound());
     let chart = Chart::new(view, id, title)
         .note(
             "Made up front is the source's executor, on which its claims are judged. A thread in its turn is made when \
@@ -484,8 +479,11 @@ fn over_ideal(view: &View<'_>) -> Option<Figure> {
     for kind in KINDS {
         let of = |case: fn(Pair) -> Case| COUNTS.map(|n| (n, over_theory(case(Pair::of(kind, n, SHORT_MS)))));
         chart = chart
-            .line(format!("{}, serial", bound(kind)), of(|pair| pair.serial))
-            .line(format!("{}, concurrent", bound(kind)), of(|pair| pair.concurrent));
+            .line(format!("{}, serial", kind.bound()), of(|pair| pair.serial))
+            .line(
+                format!("{}, concurrent", kind.bound()),
+                of(|pair| pair.concurrent),
+            );
     }
     chart.drawn()
 }
@@ -505,7 +503,7 @@ fn by_length(view: &View<'_>) -> Option<Figure> {
         for n in [2, MIDDLE] {
             let of = |base_ms| over_theory(Pair::of(kind, n, base_ms).concurrent);
             chart = chart.line(
-                format!("{}, {n} at once", bound(kind)),
+                format!("{}, {n} at once", kind.bound()),
                 BASES_MS.map(|ms| (ms, of(ms))),
             );
         }
@@ -593,14 +591,16 @@ fn matrix_table(view: &View<'_>, kind: Kind) -> Option<Table> {
         ("serial", "ns", |pair| ELAPSED.of(pair.serial)),
         ("concurrent", "ns", |pair| ELAPSED.of(pair.concurrent)),
         ("concurrent / serial", "ratio", |pair| pair.ratio(ELAPSED)),
-        ("turnaround, serial", "ratio", |pair| TURNAROUND.of(pair.serial)),
-        ("serial at no cost", "ratio", |pair| {
+        ("turnaround ÷ own length, serial", "ratio", |pair| {
+            TURNAROUND.of(pair.serial)
+        }),
+        ("the same by theory", "ratio", |pair| {
             ideal(TURNAROUND).of(pair.serial)
         }),
-        ("turnaround, concurrent", "ratio", |pair| {
+        ("turnaround ÷ own length, concurrent", "ratio", |pair| {
             TURNAROUND.of(pair.concurrent)
         }),
-        ("concurrent at no cost", "ratio", |pair| {
+        ("the same, by theory", "ratio", |pair| {
             ideal(TURNAROUND).of(pair.concurrent)
         }),
     ];
@@ -617,9 +617,11 @@ fn matrix_table(view: &View<'_>, kind: Kind) -> Option<Table> {
     (!pairs.is_empty()).then(|| {
         table(
             format!("matrix-{}", kind.name()),
-            format!("The source's matrix, {} computations on one CPU", bound(kind)),
-            "Medians over rounds. The source gives these cells as charts, whose figures are not in its text; theory is \
-             first come, first served, and equal sharing.",
+            format!("The source's matrix, {} computations on one CPU", kind.bound()),
+            "Medians over rounds; a ratio is that of each round, and so not the quotient of two medians. Turnaround is the \
+             time until a result is there, here over the length of its own computation, and the mean of all. The source \
+             gives these cells as charts, whose figures are not in its text; theory is first come, first served, and \
+             equal sharing, at no cost.",
             names.into_iter().chain(columns.map(|(name, ..)| name)),
             pairs.iter().map(row).collect(),
         )

@@ -513,9 +513,9 @@ fn what_a_user_has_set_is_answered_with_what_to_do() {
     let waiting = own("kind=io,count=3,9,base_ms=100,lengths=equal,order=descending", 8).answer;
     assert!(
         waiting.starts_with(
-            "Run them at once: 9 io computations of 100 ms each on one CPU, all at once, a thread each: elapsed time 8"
+            "Run them at once: 9 I/O-bound computations of 100 ms each on one CPU, all at once, a thread each: elapsed time 8"
         ) && waiting.contains(" % less, mean turnaround ")
-            && waiting.ends_with(" % less."),
+            && waiting.ends_with(" % less. The same is to be done with the other set."),
         "{waiting}"
     );
     let computing = own("kind=cpu,count=9,base_ms=100,lengths=equal,order=descending", 8).answer;
@@ -529,13 +529,14 @@ fn what_a_user_has_set_is_answered_with_what_to_do() {
     )
     .answer;
     assert!(
-        alike.ends_with(" % less. The same holds of 9 mix10 and 9 mix25 computations."),
+        alike.ends_with(" % less. The same holds of 9 mixed (10 % CPU) and 9 mixed (25 % CPU) computations."),
         "{alike}"
     );
     assert_eq!(alike.matches("Run them").count(), 1, "{alike}");
     let differing = own("kind=cpu,count=9,base_ms=100,order=descending", 8).answer;
     assert!(
-        differing.contains("if each result counts when it is there"),
+        differing.contains("if each result counts when it is there")
+            && differing.ends_with(" The other set asks for something else: see the table of sets."),
         "{differing}"
     );
 }
@@ -545,6 +546,13 @@ fn what_a_user_has_set_has_a_table_and_charts_over_the_numbers_of_computations()
     let answer = own(
         "kind=io,count=3,6,9,base_ms=100,lengths=equal,order=descending",
         8,
+    );
+    assert!(
+        answer
+            .answer
+            .ends_with("The same is to be done with the 2 other sets."),
+        "{}",
+        answer.answer
     );
     let table = answer.tables.iter().find(|table| table.id == "own").unwrap();
     assert_eq!(table.rows.len(), 3);
@@ -559,9 +567,9 @@ fn what_a_user_has_set_has_a_table_and_charts_over_the_numbers_of_computations()
         .collect();
     assert_eq!(
         figures.iter().map(|figure| &figure.id).collect::<Vec<_>>(),
-        ["own-elapsed-1", "own-turnaround-1"]
+        ["own-turnaround-1", "own-elapsed-1"]
     );
-    let serial = &figures[0].series[0];
+    let serial = &figures[1].series[0];
     assert_eq!(
         serial
             .points
@@ -570,7 +578,7 @@ fn what_a_user_has_set_has_a_table_and_charts_over_the_numbers_of_computations()
             .collect::<Vec<_>>(),
         [(3.0, 300.0), (6.0, 600.0), (9.0, 900.0)]
     );
-    assert_eq!(figures[0].series.len(), 4);
+    assert_eq!(figures[1].series.len(), 4);
     // What the profiles have is in the source's tables and charts already.
     let profiles = read(&as_in_theory(Profile::Quick, 8, 2, 50_000.0));
     assert!(profiles.tables.iter().all(|table| table.id != "own"));

@@ -31,38 +31,44 @@ fn ratio(n: u64) -> Statistic {
     TIME.of(case(n)).over(TIME.of(case(0)))
 }
 
-static TOY: Experiment = Experiment {
-    id: "toy",
-    question: "",
-    first_run: true,
-    sources: &[],
-    primary: const { &[TIME] },
-    how: "",
-    control: "",
-    traps: &[],
-    source: "",
-    calls: &[],
-    plan: |_| Plan {
-        cases: Vec::new(),
-        reference: Params::new(),
-        budget: Duration::ZERO,
-    },
-    run: |_, _| unreachable!("the run is stored"),
-    read: |view| Answer {
-        claims: vec![
-            (AT_LEAST, ratio(1).into()),
-            (BETWEEN, ratio(2).into()),
-            (AT_MOST, ratio(4).into()),
-        ],
-        comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
-        rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
-        costs: [0, 1, 3]
-            .iter()
-            .filter_map(|&n| view.cost(("make", "thread"), "by hand", &TIME.of(case(n)), "ns"))
-            .collect(),
-        ..Answer::default()
-    },
-};
+const fn toy(read: fn(&View<'_>) -> Answer) -> Experiment {
+    Experiment {
+        id: "toy",
+        question: "",
+        first_run: true,
+        sources: &[],
+        primary: const { &[TIME] },
+        how: "",
+        control: "",
+        traps: &[],
+        source: "",
+        calls: &[],
+        plan: |_| Plan {
+            cases: Vec::new(),
+            reference: Params::new(),
+            budget: Duration::ZERO,
+        },
+        run: |_, _| unreachable!("the run is stored"),
+        read,
+    }
+}
+
+static TOY: Experiment = toy(|view| Answer {
+    claims: vec![
+        (AT_LEAST, ratio(1).into()),
+        (BETWEEN, ratio(2).into()),
+        (AT_MOST, ratio(4).into()),
+    ],
+    comparisons: vec![Pair::of(&TIME.of(case(0)), &TIME.of(case(2)))],
+    rankings: vec![("Least first".to_owned(), [0, 1, 2].map(case).to_vec())],
+    costs: [0, 1, 3]
+        .iter()
+        .filter_map(|&n| view.cost(("make", "thread"), "by hand", &TIME.of(case(n)), "ns"))
+        .collect(),
+    ..Answer::default()
+});
+/// The same where nobody claims anything.
+static WITHOUT_CLAIMS: Experiment = toy(|_| Answer::default());
 const CATALOGUE: Catalogue = Catalogue {
     experiments: &[&TOY],
     tables: &[over_several],
@@ -234,7 +240,13 @@ fn what_a_look_decides_stays_decided_and_its_cells_do_not_go_on() {
         (later.verdict, later.measured, later.ci95),
         (at_least.verdict, at_least.measured, at_least.ci95)
     );
-    assert!(later.says.ends_with("Decided after 7 rounds."), "{}", later.says);
+    assert!(
+        later
+            .says
+            .contains(" Decided after 7 rounds: this figure is of those."),
+        "{}",
+        later.says
+    );
     assert!(!at_least.says.contains("Decided after"), "{}", at_least.says);
 }
 
@@ -280,6 +292,16 @@ fn where_precision_is_wanted_cases_with_a_wide_interval_go_on_too() {
         run.take(1..=rounds, &[0, 1, 2, 4], wide);
         assert_eq!(run.going_on(), expected, "{}", profile.name());
     }
+    // Nothing is known of their precision before a look.
+    const CATALOGUE: Catalogue = Catalogue {
+        experiments: &[&WITHOUT_CLAIMS],
+        tables: &[],
+    };
+    let on = |run: &Run| going_on(CATALOGUE, &run.store, "toy").unwrap().len();
+    let (mut before, mut after) = (Run::new(Profile::Standard), Run::new(Profile::Standard));
+    before.measure(1..=10, &[0, 1, 2, 4], wide);
+    after.take(1..=10, &[0, 1, 2, 4], wide);
+    assert_eq!([on(&before), on(&after)], [0, 1]);
 }
 
 #[test]
@@ -527,7 +549,7 @@ fn who_interrupted_a_load_cannot_go_on_with_it_and_who_interrupted_a_run_can() {
     for options in [&["toy"][..], &[], &["toy", "load "]] {
         let says = warned(options);
         assert!(
-            says.contains("`threadgauge run --resume` goes on with it"),
+            says.contains("`threadgauge run --resume DIR` goes on with it"),
             "{says}"
         );
     }

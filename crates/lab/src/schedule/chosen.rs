@@ -28,7 +28,8 @@ impl Chosen {
         let cases = self.plan.cases.iter().map(|c| StoredCase {
             id: c.params.case_id(id),
             params: c.params.clone(),
-            estimate_ms: u32::try_from(c.estimate.as_millis()).unwrap_or(u32::MAX),
+            // Rounded up: one that is just too long to be short must not be short when the run is resumed.
+            estimate_ms: u32::try_from(c.estimate.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX),
             skip: c.skip.clone(),
         });
         StoredExperiment {

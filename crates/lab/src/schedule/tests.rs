@@ -332,6 +332,34 @@ fn chosen(experiment: &'static Experiment, cases: u64) -> Chosen {
     }
 }
 
+#[test]
+fn a_run_that_is_resumed_takes_as_many_tries() {
+    static PLANNED: Experiment = Experiment {
+        plan: |_| Plan {
+            cases: Vec::new(),
+            reference: Params::new(),
+            budget: Duration::ZERO,
+        },
+        ..simulated("planned")
+    };
+    for (longest_us, tries) in [(25_000, 2), (25_001, 1), (25_999, 1), (26_000, 1)] {
+        let mut began = chosen(&PLANNED, 2);
+        for case in &mut began.plan.cases {
+            case.estimate = Duration::from_micros(longest_us);
+        }
+        let again = Chosen::again(
+            &PLANNED,
+            &began.record(),
+            &crate::testing::site(Profile::Quick, 1),
+        );
+        assert_eq!(
+            [&began, &again].map(|c| c.plan.tries()),
+            [tries; 2],
+            "{longest_us} µs"
+        );
+    }
+}
+
 /// The attempt of each stored sample, in order, and whether it is gated.
 fn attempts(came: &Came) -> Vec<(u32, bool)> {
     came.samples.iter().map(|s| (s.attempt, s.gated)).collect()

@@ -205,6 +205,29 @@ fn a_look_reads_what_the_rate_allows_and_the_next_request_is_after_a_thought() {
 }
 
 #[test]
+fn each_rate_is_kept() {
+    for rate in [
+        1.0,
+        5.0,
+        49.0,
+        74.0,
+        75.0,
+        2_048.0,
+        819_200.0,
+        1e6,
+        ClientKind::MOST_OF_A_SLOW_READER,
+    ] {
+        let (bytes, every_ns) = pace(rate);
+        let kept = bytes as f64 * 1e9 / every_ns as f64;
+        assert!((kept / rate - 1.0).abs() < 1e-6, "{rate}: {kept}");
+        assert!(
+            bytes == 1 || every_ns.abs_diff(READ_EVERY_NS) <= READ_EVERY_NS / 2,
+            "{rate}: {every_ns}"
+        );
+    }
+}
+
+#[test]
 fn the_slowest_reads_a_byte_at_a_time() {
     let kind = ClientKind::SlowReader {
         bytes_per_second: 5.0,

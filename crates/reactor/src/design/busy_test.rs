@@ -115,6 +115,25 @@ fn alarms_are_set_from_when_they_are_asked_for(design: Design) {
     });
 }
 
+fn nobody_waits_for_the_session_of_another(design: Design) {
+    let case = format!("{design:?}");
+    serve(&case, design, |mut client, entered, open| {
+        let mut other = TcpStream::connect(client.peer_addr().expect("connected")).expect("connects");
+        other.write_all(b"x").expect("sent");
+        other.read_exact(&mut [0]).expect("there are two workers");
+        client.write_all(b"w").expect("sent");
+        entered.recv().expect("the session is called");
+        client.write_all(b"x").expect("sent");
+        // So that whoever looks at the first has seen that.
+        thread::sleep(WORK);
+        other.set_read_timeout(Some(10 * IDLE)).expect("a socket");
+        other.write_all(b"x").expect("sent");
+        let heard = other.read_exact(&mut [0]);
+        drop(open);
+        assert!(heard.is_ok(), "{case}: {heard:?}");
+    });
+}
+
 /// All designs whose workers share memory, and so the test's channels.
 fn designs() -> impl Iterator<Item = Design> {
     let shared = |design: &Design| design.about().memory == Memory::Shared;
@@ -139,6 +158,21 @@ fn an_alarm_waits_from_when_it_was_asked_for_and_one_that_no_clock_reaches_never
     thread::scope(|scope| {
         for design in designs() {
             scope.spawn(move || alarms_are_set_from_when_they_are_asked_for(design));
+        }
+    });
+}
+
+#[test]
+fn where_sessions_have_threads_of_their_own_nobody_waits_for_anothers() {
+    thread::scope(|scope| {
+        for design in [
+            Design::ThreadPerConnection,
+            Design::PrethreadedMutex,
+            Design::PrethreadedAcceptor,
+            Design::LeaderFollowers,
+            Design::HalfSyncHalfAsync,
+        ] {
+            scope.spawn(move || nobody_waits_for_the_session_of_another(design));
         }
     });
 }

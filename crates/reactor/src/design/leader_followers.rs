@@ -372,6 +372,10 @@ impl<'a, P: Protocol> Shared<'a, P> {
                 self.end();
             }
             if context.steps.is_empty() {
+                // Whom the kernel did not take.
+                if !context.visits.is_empty() {
+                    continue;
+                }
                 return;
             }
             let (peer, step) = context.steps.remove(0);
@@ -428,6 +432,16 @@ impl<'a, P: Protocol> Shared<'a, P> {
             .serving
             .listener
             .accept(SocketFlags::NONBLOCK, context.counters);
+        self.accepted(permit, accepted, now, context);
+    }
+
+    fn accepted(
+        &self,
+        permit: Permit,
+        accepted: Result<Accepted, Error>,
+        now: Instant,
+        context: &mut WorkerContext<'_, P::Session>,
+    ) {
         if let Ok(Accepted::Connection(socket)) = accepted {
             let peer = self.table.open(permit, socket, now, context);
             if self.stopping.load(Ordering::SeqCst) {
@@ -440,6 +454,8 @@ impl<'a, P: Protocol> Shared<'a, P> {
         }
         let released = self.table.slots.put_back(permit);
         context.over |= released.was_last;
+        // Another thread was refused this one, and hears of no other.
+        context.permit |= !released.waiting.is_empty();
         match accepted {
             Ok(Accepted::Exhausted) => {
                 self.listen(false, context.counters);
@@ -545,9 +561,11 @@ impl<'a, P: Protocol> Shared<'a, P> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::num::NonZeroUsize;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
+    use crate::protocol::echo::Echo;
     use crate::{ConnectionId, Design, Io, Server, Session, Stop};
 
     const SPEAKERS: usize = 60;
@@ -585,6 +603,46 @@ mod tests {
             io.send_to(lock(&self.hearer).expect("came before"), &input[..1]);
             1
         }
+    }
+
+    /// What the threads of a server share that no thread serves.
+    fn shared(
+        most: usize,
+        test: impl FnOnce(&Shared<'_, Echo>, &mut WorkerContext<'_, <Echo as Protocol>::Session>),
+    ) {
+        let most = NonZeroUsize::new(most).expect("not zero");
+        let stop = Stop::new().expect("a pipe");
+        let bound = Server::new(Echo).max_connections(most).bind("127.0.0.1:0");
+        let run = bound.expect("a port").run_by(&stop, |serving| {
+            let shared = Shared::new(serving).expect("descriptors");
+            test(
+                &shared,
+                &mut WorkerContext::new(serving.counters.block(0), RECEIVE_BYTES),
+            );
+            Ok(())
+        });
+        run.expect("served");
+    }
+
+    #[test]
+    fn whom_the_kernel_does_not_watch_is_closed_at_once() {
+        shared(1, |shared, context| {
+            let file = std::fs::File::open("/proc/self/exe").expect("a file, which nobody can wait for");
+            let permit = shared.table.slots.take(0).expect("free");
+            let peer = shared.table.open(permit, file.into(), Instant::now(), context);
+            shared.finish(context);
+            assert!(peer.output().is_closed && shared.table.at(permit.slot).is_none());
+        });
+    }
+
+    #[test]
+    fn a_permit_that_comes_back_unused_goes_to_who_was_refused_it() {
+        shared(1, |shared, context| {
+            let permit = shared.permit(context.counters).expect("free");
+            assert!(shared.permit(context.counters).is_none());
+            shared.accepted(permit, Ok(Accepted::Nobody), Instant::now(), context);
+            assert!(context.permit, "somebody has to listen again");
+        });
     }
 
     #[test]

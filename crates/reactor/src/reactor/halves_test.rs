@@ -15,7 +15,7 @@ use crate::options::Placement;
 use crate::protocol::chat::Chat;
 use crate::protocol::echo::Echo;
 use crate::protocol::http::Http;
-use crate::{ConnectionId, Io, Protocol, Server, Session};
+use crate::{ConnectionId, Io, Overflow, Protocol, Server, Session};
 
 /// A loop that reads and one that writes.
 fn split() -> ReactorManager {
@@ -44,6 +44,32 @@ fn a_read_half_that_moves_while_it_is_queued_is_read_on() {
             loops.turn(1);
         }
         assert_eq!(unread(loops, 1), 0);
+    });
+}
+
+#[test]
+fn without_a_bound_on_what_waits_several_of_one_turn_are_answered() {
+    let server = Server::new(Echo).output_limit(NonZeroUsize::MAX, Overflow::Wait);
+    drive(server, split(), Kernel::Epoll, |loops| {
+        let mut clients = [loops.connect(0, 1), loops.connect(0, 1)];
+        let deadline = Instant::now() + Duration::from_secs(60);
+        for (id, client) in &mut clients {
+            client.write_all(b"x").expect("sent");
+            let unread = |loops: &mut Loops<'_, Echo>| {
+                let peer = loops.all[0].0.peers.get(*id).expect("it is here");
+                rustix::io::ioctl_fionread(&peer.link.socket).expect("a socket")
+            };
+            while unread(loops) == 0 {
+                assert!(Instant::now() < deadline, "it did not come");
+            }
+        }
+        loops.turn(0);
+        loops.turn(1);
+        for (id, client) in &mut clients {
+            let peer = loops.all[0].0.peers.get(*id).expect("it is here");
+            assert!(!peer.read.as_ref().expect("all of it").connection.is_held());
+            client.read_exact(&mut [0]).expect("its answer");
+        }
     });
 }
 

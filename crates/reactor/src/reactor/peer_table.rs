@@ -117,6 +117,8 @@ pub(crate) enum Interrupted<S> {
 pub(crate) struct WorkerContext<'a, S> {
     pub counters: &'a Counters,
     effects: Effects,
+    /// Empty in between: what a session says, until it is in its outbox.
+    said: Vec<u8>,
     input: Box<[u8]>,
     /// Have something new to send.
     pub dirty: Vec<Arc<SharedPeer<S>>>,
@@ -144,6 +146,7 @@ impl<'a, S> WorkerContext<'a, S> {
         Self {
             counters,
             effects: Effects::default(),
+            said: Vec::new(),
             input: vec![0; input_bytes].into_boxed_slice(),
             dirty: Vec::new(),
             visits: Vec::new(),
@@ -217,14 +220,14 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         let mut session = lock(&peer.session);
         *lock(&self.entries[permit.slot as usize]) = Some(Arc::clone(&peer));
         {
-            let mut output = peer.output();
             let mut turn = Turn {
-                output: output.half.outbox.buffer(),
+                output: &mut context.said,
                 full_at: usize::MAX,
                 effects: &mut context.effects,
                 clock: &mut Clock::at(now),
             };
             let connection = Connection::open_on(self.serving, id, &peer.socket, &mut turn);
+            peer.output().half.outbox.take_in(&mut context.said);
             *session = Some(ReadHalf::new(connection, now));
         }
         self.call(&peer, &mut session, context, now, |_, _| {});
@@ -402,7 +405,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         context: &mut WorkerContext<'_, P::Session>,
     ) {
         let Some(read) = session.as_mut() else { return };
-        if !read.is_wanted() {
+        // Without room it is received elsewhere, and what comes there is the client's end or not.
+        if context.input.is_empty() || !read.is_wanted() {
             if end {
                 context.counters.other_calls.add(1);
                 if !matches!(net::sockopt::socket_error(&peer.socket), Ok(Ok(()))) {
@@ -501,7 +505,8 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         }
     }
 
-    /// Calls the session with its outbox; then delivers what it has for others.
+    /// Calls the session; then what it has said is put into its outbox, and delivered to others. The outbox is free
+    /// meanwhile, however long that takes: others put messages into it, and the loop asks what is wanted.
     fn enter(
         &self,
         peer: &Arc<SharedPeer<P::Session>>,
@@ -513,15 +518,16 @@ impl<'a, P: Protocol> PeerTable<'a, P> {
         let Some(read) = session.as_mut() else { return };
         let messages = read.connection.messages();
         {
-            let mut output = peer.output();
-            let full_at = output.half.outbox.full_at(self.serving.options.output_limit);
+            let waiting = peer.output().half.outbox.len();
             let mut turn = Turn {
-                output: output.half.outbox.buffer(),
-                full_at,
+                output: &mut context.said,
+                full_at: self.serving.options.output_limit.saturating_sub(waiting),
                 effects: &mut context.effects,
                 clock: &mut Clock::at(now),
             };
             call(&mut read.connection, &mut turn);
+            let mut output = peer.output();
+            output.half.outbox.take_in(&mut context.said);
             output.withheld = !context.effects.no_messages();
             Self::must_send(peer, &mut output, context);
         }

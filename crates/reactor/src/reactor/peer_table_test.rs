@@ -1,10 +1,12 @@
 //! Visits of one thread to one connection, without a design.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::peer_table::{PeerTable, SharedPeer, Visit, WorkerContext};
+use crate::closing;
 use crate::protocol::bytes::Bytes;
 use crate::{Server, Stop};
 
@@ -13,20 +15,26 @@ const MIB: usize = 1024 * 1024;
 /// Who has just connected comes to `test`, with that moment, and is closed by it.
 fn connects(
     server: Server<Bytes>,
-    test: impl Fn(&PeerTable<'_, Bytes>, &Arc<SharedPeer<Bytes>>, Instant, &mut WorkerContext<'_, Bytes>),
+    test: impl Fn(
+        &PeerTable<'_, Bytes>,
+        &Arc<SharedPeer<Bytes>>,
+        Instant,
+        &mut WorkerContext<'_, Bytes>,
+        TcpStream,
+    ),
 ) {
     let stop = Stop::new().expect("a pipe");
     let bound = server.bind("127.0.0.1:0").expect("a port");
     let run = bound.run_by(&stop, |serving| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let _client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let (socket, _) = listener.accept().expect("accepts");
         let table = PeerTable::new(serving);
         let mut context = WorkerContext::new(serving.counters.block(0), 0);
         let now = Instant::now();
         let permit = table.slots.take(0).expect("a permit");
         let peer = table.open(permit, socket.into(), now, &mut context);
-        test(&table, &peer, now, &mut context);
+        test(&table, &peer, now, &mut context, client);
         assert!(peer.output().is_closed && table.at(peer.id.slot()).is_none());
         Ok(())
     });
@@ -37,7 +45,7 @@ fn connects(
 fn lingers(
     test: impl Fn(&PeerTable<'_, Bytes>, &Arc<SharedPeer<Bytes>>, Instant, &mut WorkerContext<'_, Bytes>),
 ) {
-    connects(Server::new(Bytes), |table, peer, now, context| {
+    connects(Server::new(Bytes), |table, peer, now, context, _client| {
         table.visit(peer, Visit::Received(b"5\n"), now, context);
         table.flush(context);
         while let Some((peer, visit)) = context.visits.pop() {
@@ -51,19 +59,42 @@ fn lingers(
 #[test]
 fn who_has_said_what_waits_for_its_session_is_not_idle() {
     const LIMIT: Duration = Duration::from_secs(3600);
-    connects(Server::new(Bytes).idle(LIMIT), |table, peer, now, context| {
-        let mut at = |after| {
-            table.visit(peer, Visit::Timer, now + after, context);
-            peer.output().lingers
-        };
-        peer.output().is_busy = true;
-        assert!(!at(LIMIT));
-        peer.output().is_busy = false;
-        assert!(
-            !at(2 * LIMIT - Duration::from_nanos(1)),
-            "it has all of its time again"
-        );
-        assert!(at(2 * LIMIT));
+    connects(
+        Server::new(Bytes).idle(LIMIT),
+        |table, peer, now, context, _client| {
+            let mut at = |after| {
+                table.visit(peer, Visit::Timer, now + after, context);
+                peer.output().lingers
+            };
+            peer.output().is_busy = true;
+            assert!(!at(LIMIT));
+            peer.output().is_busy = false;
+            assert!(
+                !at(2 * LIMIT - Duration::from_nanos(1)),
+                "it has all of its time again"
+            );
+            assert!(at(2 * LIMIT));
+            table.visit(peer, Visit::Ended, now, context);
+        },
+    );
+}
+
+#[test]
+fn without_room_what_has_come_is_not_taken_for_the_clients_end() {
+    connects(Server::new(Bytes), |table, peer, now, context, mut client| {
+        client.write_all(b"5\n").expect("sent");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while closing::is_silent(&peer.socket, context.counters) {
+            assert!(Instant::now() < deadline, "it did not come");
+        }
+        table.visit(peer, Visit::Readable(true), now, context);
+        assert!(peer.output().wants_input);
+        table.visit(peer, Visit::Received(b"5\n"), now, context);
+        table.flush(context);
+        client.read_exact(&mut [0; 5]).expect("the answer");
+        while let Some((peer, visit)) = context.visits.pop() {
+            table.visit(&peer, visit, now, context);
+        }
         table.visit(peer, Visit::Ended, now, context);
     });
 }

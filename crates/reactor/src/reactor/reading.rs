@@ -282,7 +282,7 @@ impl<P: Protocol> ServingLoop<'_, P> {
         } else {
             let batch = self.outgoing[peer.writer].batch();
             let start = batch.buffer().len();
-            let full_at = start + limit.saturating_sub(peer.link.waiting.load(Relaxed));
+            let full_at = start.saturating_add(limit.saturating_sub(peer.link.waiting.load(Relaxed)));
             let mut turn = Turn {
                 output: batch.buffer(),
                 full_at,

@@ -112,7 +112,10 @@ impl Axis {
         } else if b - a > 3.2 {
             by(&[1.0])
         } else if b - a > 0.7 {
-            by(&[1.0, 2.0, 5.0])
+            match by(&[1.0, 2.0, 5.0]) {
+                few if few.len() < 3 => by(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]),
+                ticks => ticks,
+            }
         } else {
             let step = nice((high - low).max(high * 0.1) / 4.0);
             let first = (10f64.powf(a) / step).ceil();
@@ -251,6 +254,14 @@ fn nice(step: f64) -> f64 {
     mantissa * power
 }
 
+/// What stands at an axis: its label, and that it is logarithmic, which few ticks do not show.
+pub(super) fn titled(axis: &threadgauge_results::Axis) -> String {
+    match axis.scale {
+        Scale::Log => format!("{}, log", axis.label),
+        Scale::Linear | Scale::Category => axis.label.clone(),
+    }
+}
+
 /// The name of a category on the horizontal axis.
 pub(crate) fn category(point: &Point) -> String {
     point.label.clone().unwrap_or_else(|| units::tick(point.x))
@@ -286,6 +297,12 @@ mod tests {
         let axis = Axis::of(Scale::Log, (0..14).map(|e| 2f64.powi(e)), Bounds::NONE);
         assert_eq!(axis.ticks.len(), 14);
         assert_eq!(axis.labels(640.0).last().unwrap().1.as_deref(), Some("8192"));
+    }
+
+    #[test]
+    fn less_than_a_decade_has_more_than_two_ticks() {
+        let axis = Axis::of(Scale::Log, [0.86, 4.6].into_iter(), Bounds::NONE);
+        assert_eq!(axis.ticks, [1.0, 1.5, 2.0, 3.0, 4.0]);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use threadgauge_results::published::cited;
 use threadgauge_results::{Figure, Point};
 
-use super::axis::{Axis, category, in_lines, width};
+use super::axis::{Axis, category, in_lines, titled, width};
 use super::lines::said;
-use super::look::Line;
+use super::look::{Line, Look};
 use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
 
 const LANE: f64 = 15.0;
@@ -16,6 +16,8 @@ const PADDING: f64 = 10.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 52.0;
 const RIGHT: f64 = 26.0;
+/// Room for the mark of what a row is called after.
+const MARK: f64 = 16.0;
 
 /// Names have at most so many lines; what does not fit the last is cut.
 const MOST_LINES: usize = 3;
@@ -27,11 +29,16 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
     let rows = rows(figure, &series, size);
     let height: f64 = rows.iter().map(Row::height).sum();
     let widths = rows.iter().flat_map(|row| &row.name).map(|line| width(line));
-    let left = widths.fold(60.0, f64::max) + 14.0;
+    let marks = if rows.iter().any(|row| row.look.is_some()) {
+        MARK
+    } else {
+        0.0
+    };
+    let left = widths.fold(60.0, f64::max) + 14.0 + marks;
     let span = full - left - RIGHT;
     let at = |v: f64| left + value.place(v) * span;
 
-    let more = (name_lines(full, &figure.y.label).len() - 1) as f64 * LINE;
+    let more = (name_lines(full, &titled(&figure.y)).len() - 1) as f64 * LINE;
     let mut svg = Svg::open(head, full, TOP + height + BOTTOM + more);
     for (tick, label) in value.labels(span) {
         svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
@@ -40,7 +47,7 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         }
     }
     svg.text(0.0, 14.0, "start", "t", &figure.x.label);
-    svg.name(left + span / 2.0, TOP + height + 43.0, full, &figure.y.label);
+    svg.name(left + span / 2.0, TOP + height + 43.0, full, &titled(&figure.y));
     let mut top = TOP;
     for row in &rows {
         svg.line("a f", (0.0, top), (left + span, top));
@@ -48,9 +55,14 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         let middle = top + row.height() / 2.0;
         let first = middle + 4.5 - (row.name.len() - 1) as f64 * LINE / 2.0;
         for (i, line) in row.name.iter().enumerate() {
-            svg.text(left - 12.0, first + i as f64 * LINE, "end", "k", line);
+            svg.text(left - 12.0 - marks, first + i as f64 * LINE, "end", "k", line);
         }
         svg.raw("</g>");
+        if let Some(look) = row.look {
+            svg.raw(&format!("<g class=\"{} row\">", look.class()));
+            look.marker(&mut svg, (left - MARK, middle), 1.0);
+            svg.raw("</g>");
+        }
         for (lane, (line, point)) in row.lanes.iter().enumerate() {
             let y = middle + (lane as f64 - (row.lanes.len() - 1) as f64 / 2.0) * LANE;
             mark(&mut svg, front[*line], point, y, value, at);
@@ -88,6 +100,8 @@ struct Row<'a> {
     category: String,
     /// As it is written, in lines.
     name: Vec<String>,
+    /// How it looks where it is a series, where every row has a look of its own: a thread is blue wherever it is.
+    look: Option<Look>,
     /// The place of each series that has a point here, and the point.
     lanes: Vec<(usize, &'a Point)>,
 }
@@ -110,10 +124,19 @@ fn rows<'a>(figure: &Figure, series: &[&[&'a Point]], size: Size) -> Vec<Row<'a>
     };
     let row = |(key, category): (i64, String)| Row {
         name: in_lines(&cited(&category), longest, MOST_LINES),
+        look: Look::of_row(&category),
         category,
         lanes: lanes(key).collect(),
     };
-    names(figure).into_iter().map(row).collect()
+    let mut rows: Vec<Row<'_>> = names(figure).into_iter().map(row).collect();
+    // A mark that one row alone has is taken for a figure, and one that two have says of none which it is.
+    let looks: Vec<Option<Look>> = rows.iter().map(|row| row.look).collect();
+    let is_own =
+        |look: &Option<Look>| look.is_some() && looks.iter().filter(|other| *other == look).count() == 1;
+    if !looks.iter().all(is_own) {
+        rows.iter_mut().for_each(|row| row.look = None);
+    }
+    rows
 }
 
 /// All categories of the figure, also those another panel shows: panels stay comparable.
@@ -165,6 +188,29 @@ mod tests {
         let rows = rows(&figure, &of_series, Size::Narrow);
         assert_eq!(rows.iter().map(|row| row.lanes.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(rows[1].name.join(" "), long);
+        assert!(
+            rows.iter().all(|row| row.look.is_none()),
+            "one of two would be taken for a figure"
+        );
+        let figure = |names: [&'static str; 2]| Figure {
+            series: vec![series(vec![point(0.0, names[0]), point(1.0, names[1])])],
+            ..figure.clone()
+        };
+        let has_looks = |names| {
+            let figure = figure(names);
+            let points: Vec<&Point> = figure.series[0].points.iter().collect();
+            super::rows(&figure, &[&points], Size::Wide)
+                .iter()
+                .map(|row| row.look.is_some())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(has_looks(["fork", "pthread"]), [true; 2]);
+        assert_eq!(has_looks(["fork", "pool"]), [true; 2]);
+        assert_eq!(
+            has_looks(["pthread", "thread"]),
+            [false; 2],
+            "two that look alike"
+        );
         assert!(rows[1].height() >= 3.0 * LINE);
     }
 }

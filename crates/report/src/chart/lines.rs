@@ -2,7 +2,7 @@
 
 use threadgauge_results::{Figure, Point, units};
 
-use super::axis::{Axis, width};
+use super::axis::{Axis, titled, width};
 use super::look::{FEWEST, Line};
 use super::names::{self, Name, Taken};
 use super::quantity::Bounds;
@@ -31,7 +31,7 @@ pub(super) fn draw(
         everyone().flat_map(|l| l.points.iter().map(|p| p.x)),
         Bounds::of(&figure.x.label),
     );
-    let titles = name_lines(full, &figure.y.label);
+    let titles = name_lines(full, &titled(&figure.y));
     let above = 15.0 + titles.len() as f64 * LINE;
     let height = tall - above - BOTTOM;
     let y_labels = y.labels(height * 2.0);
@@ -55,7 +55,7 @@ pub(super) fn draw(
     for (i, name) in titles.iter().enumerate() {
         svg.text(0.0, 14.0 + i as f64 * LINE, "start", "t", name);
     }
-    svg.name(left + span / 2.0, tall - 8.0, full, &figure.x.label);
+    svg.name(left + span / 2.0, tall - 8.0, full, &titled(&figure.x));
     for (tick, label) in y_labels {
         let place = above + (1.0 - y.place(tick)) * height;
         let zero = tick == 0.0 && y.place(0.0) > 0.0;

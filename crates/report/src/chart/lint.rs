@@ -213,30 +213,46 @@ fn colours(figure: &Figure, panel: &Panel, faults: &mut Faults) {
     }
 }
 
-/// A name looks the same in all charts of a run, drawn with a line or not.
+/// A name looks the same in all charts of a run, drawn with a line or not, and where it is that of a row.
 fn alike<'a>(figures: impl Iterator<Item = &'a Figure>) -> Faults {
     let mut looks: BTreeMap<(String, String), (String, [String; 2])> = BTreeMap::new();
     let mut faults = Faults::new();
     for figure in figures {
         for panel in draw(figure, "f").panels {
-            for (i, swatch) in panel.shown.iter().zip(&panel.swatches) {
+            let series = panel.shown.iter().zip(&panel.swatches).map(|(i, swatch)| {
                 let series = &figure.series[*i];
                 let [colour, mark, _] = look(swatch);
-                let first = || (figure.id.clone(), [colour.clone(), mark.clone()]);
+                (series.name.clone(), series.origin, [colour, mark])
+            });
+            for (name, origin, now) in series.chain(rows(&panel.wide.svg)) {
+                let key = (name.clone(), format!("{origin:?}"));
                 let (of, then) = looks
-                    .entry((series.name.clone(), format!("{:?}", series.origin)))
-                    .or_insert_with(first);
-                let is_same = then[0] == colour && (mark.is_empty() || then[1].is_empty() || then[1] == mark);
-                if !is_same {
-                    faults.push((
-                        "alike",
-                        format!("{:?} of {} is not as in {of}", series.name, figure.id),
-                    ));
+                    .entry(key)
+                    .or_insert_with(|| (figure.id.clone(), now.clone()));
+                let has_no_mark = now[1].is_empty() || then[1].is_empty();
+                if then[0] != now[0] || (then[1] != now[1] && !has_no_mark) {
+                    faults.push(("alike", format!("{name:?} of {} is not as in {of}", figure.id)));
                 }
             }
         }
     }
     faults
+}
+
+/// The rows of dots that have a look of their own: their names, colours and marks.
+fn rows(svg: &str) -> Vec<(String, Origin, [String; 2])> {
+    let document = Document::parse(svg).unwrap();
+    let all = document.descendants().filter_map(|node| {
+        let colour = node.attribute("class")?.strip_suffix(" row")?;
+        let name = node.prev_sibling_element()?.first_element_child()?.text()?;
+        let mark = node.first_element_child()?.attribute("d")?;
+        Some((
+            name.to_owned(),
+            Origin::Measured,
+            [colour.to_owned(), format!("m {mark}")],
+        ))
+    });
+    all.collect()
 }
 
 /// No two charts of a run have one title.
@@ -310,6 +326,7 @@ impl<'a> Picture<'a> {
         );
         self.room(value);
         if !is_dots {
+            self.room_across(&across);
             self.axis(&across, self.figure.x.scale, &self.figure.x.label, "width");
         }
         self.marks(is_dots, &across, &up);
@@ -462,7 +479,25 @@ impl<'a> Picture<'a> {
         let points = self.shown.iter().flat_map(|i| &self.figure.series[*i].points);
         let ends = points.flat_map(|point| [point.y].into_iter().chain(point.ci95.into_iter().flatten()));
         let places: Vec<f64> = ends.map(|end| place(ticks, self.figure.y.scale, end)).collect();
-        let tenth = (last.at - first.at).abs() / 10.0;
+        self.in_a_tenth("of values", &places, (last.at - first.at).abs() / 10.0, 15);
+    }
+
+    /// Not nearly all of many places are in a tenth of the axis across.
+    fn room_across(&mut self, ticks: &[Tick]) {
+        let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else {
+            return;
+        };
+        let points = self.shown.iter().flat_map(|i| &self.figure.series[*i].points);
+        let mut places: Vec<f64> = points
+            .map(|point| place(ticks, self.figure.x.scale, point.x))
+            .collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        self.in_a_tenth("across", &places, (last.at - first.at).abs() / 10.0, 5);
+    }
+
+    /// Of so many places at least, not nearly all are so near each other.
+    fn in_a_tenth(&mut self, which: &str, places: &[f64], tenth: f64, least: usize) {
         let within = |from: &f64| {
             places
                 .iter()
@@ -470,10 +505,10 @@ impl<'a> Picture<'a> {
                 .count()
         };
         let most = places.iter().map(within).max().unwrap_or(0);
-        if places.len() >= 15 && most * 10 >= places.len() * 9 {
+        if places.len() >= least && most * 10 >= places.len() * 9 {
             self.fault(
                 "room",
-                format!("in a tenth of the axis: {most} of {}", places.len()),
+                format!("in a tenth of the axis {which}: {most} of {}", places.len()),
             );
         }
     }

@@ -3,7 +3,7 @@
 use threadgauge_results::{Figure, Origin, Point, Scale, Series};
 
 use super::mark::{Colour, WIDEST, shape};
-use super::meaning::looks;
+use super::meaning::{looks, of_row};
 use super::svg::{Svg, n};
 
 /// A line has so many points; fewer are dots, since nothing is known between two.
@@ -42,6 +42,15 @@ impl Look {
             shape,
             origin,
         }
+    }
+
+    /// The look of what a row of dots is called after, if that has one.
+    pub fn of_row(name: &str) -> Option<Self> {
+        of_row(name).map(|(colour, shape)| Self {
+            colour,
+            shape,
+            origin: Origin::Measured,
+        })
     }
 
     /// The class that sets the colour.

@@ -158,6 +158,11 @@ pub(super) fn looks(series: &[Series]) -> Vec<(Colour, usize)> {
     looks
 }
 
+/// The colour and the mark of what a row is called after, if that is a kind.
+pub(super) fn of_row(name: &str) -> Option<(Colour, usize)> {
+    kind(name).map(|(hue, mark)| (Colour::Hue(hue), mark))
+}
+
 /// The look that the tables give a name, in a chart with these.
 fn known(name: &str, all: &[&str]) -> Option<(Colour, usize)> {
     let (step, kind) = (step(name, all), kind(name));

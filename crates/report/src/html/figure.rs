@@ -120,7 +120,7 @@ fn legend(f: &Figure, panel: &chart::Panel, picture: &chart::Picture) -> Markup 
                 p.small.lack { "Named here for lack of room in the chart:" }
             }
             ul.legend {
-                @for (i, swatch) in unnamed { li { (PreEscaped(swatch)) " " (clean(&chart::called(&f.series[*i]))) } }
+                @for (i, swatch) in unnamed { li { (PreEscaped(swatch)) " " span { (clean(&chart::called(&f.series[*i]))) } } }
             }
         }
     }

@@ -67,6 +67,20 @@ fn loaded(dir: &Path, server: &Served, protocol: &str, more: &[&str]) -> (Option
     (output.status.code(), document)
 }
 
+/// Every answer is right, and nothing is to blame but that the generator had no CPU for a while, on a busy machine.
+fn passed(code: Option<i32>, document: &Value) {
+    let runs = document["runs"].as_array().unwrap();
+    for run in runs {
+        let reasons = run["invalid_because"].as_array().unwrap();
+        let is_the_generators = |reason: &Value| reason["name"].as_str().unwrap().starts_with("generator_");
+        assert_eq!(run["right"], true, "{run:#}");
+        assert!(reasons.iter().all(is_the_generators), "{run:#}");
+        assert_eq!(run["passes"], run["valid"], "{run:#}");
+    }
+    let all_pass = runs.iter().all(|run| run["passes"] == true);
+    assert_eq!(code, Some(if all_pass { 0 } else { 1 }), "{document:#}");
+}
+
 #[test]
 fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
     let schema = include_str!("../../../results/schema/load-1.schema.json");
@@ -91,7 +105,7 @@ fn mixed_clients_have_results_by_class_and_the_workload_stands_beside_them() {
             .map(|e| format!("{}: {e}", e.instance_path()))
             .collect();
         assert!(faults.is_empty(), "{protocol}: {faults:#?}");
-        assert_eq!(code, Some(0), "{protocol}: {document:#}");
+        passed(code, &document);
         let runs = document["runs"].as_array().unwrap();
         let of = |class: &str| runs.iter().find(|run| run["class"] == class).unwrap();
         assert_eq!(
@@ -424,7 +438,7 @@ fn all_classes_together_send_no_more_requests_than_they_may() {
     .unwrap();
     let more = ["-c", "2", "-d", "1h", "--workload", "mix.toml", "--requests", "1"];
     let (code, document) = loaded(dir.path(), &server, "echo", &more);
-    assert_eq!(code, Some(0), "{document:#}");
+    passed(code, &document);
 }
 
 #[test]

@@ -397,7 +397,7 @@ fn other_conditions_stand_beside_those_of_claims() {
         .unwrap();
     assert_eq!(table.rows.len(), 12);
     let says = [
-        "as claims are judged",
+        "the base: groups of ten that send all the time",
         "one message at a time",
         "groups of four: a read, three writes",
         "a link of 100 Mbit/s",
@@ -434,7 +434,7 @@ fn runs_from_before_are_shown_under_their_own_names_and_decide_no_claim() {
     let found = read(&before);
     assert!(found.figures.iter().any(|figure| figure.id == "throughput-1"));
     assert!(
-        found.answer.contains("1.00 million messages a second"),
+        found.answer.contains("1.00 million deliveries a second"),
         "{}",
         found.answer
     );
@@ -457,8 +457,9 @@ fn runs_from_before_are_shown_under_their_own_names_and_decide_no_claim() {
 #[test]
 fn the_answer_and_the_charts_have_what_there_is() {
     let whole = read(&view(Profile::Standard, 2, as_published));
-    let says = "With the server on one CPU and its clients on another, one reactor forwards 1.00 million messages a second to groups of ten, \
-                1000 connections that send all the time, 1.00 million a second of its CPU time.";
+    let says = "With the server on one CPU and its clients on another, one reactor makes 1.00 million deliveries a second to groups of \
+                ten, nine of each message, for 1000 connections that send all the time, 1.00 million a second of its CPU time. \
+                Of no other design do these rounds show that it makes more or fewer.";
     assert!(whole.answer.starts_with(says), "{}", whole.answer);
     assert!(whole.figures.iter().any(|figure| figure.id == "throughput-1"));
     assert!(
@@ -496,5 +497,52 @@ fn what_many_more_connections_change_is_said_where_they_were_measured() {
             "With 19000 connections to reactor the delay's 99th percentile is 4.00 [4.00, 4.00] times that with 10000.",
             "Each of 19000 connections adds 2.00 [2.00, 2.00] KiB to the memory of reactor.",
         ]
+    );
+}
+
+#[test]
+fn what_to_take_is_what_forwards_more_beyond_chance_and_what_one_reactor_waits_for_is_said() {
+    let says = |ours: f64, wants: f64| {
+        let found = read(&view(Profile::Standard, 2, |case: Case| {
+            let ns = if case.design == ORIGINAL.design {
+                ours
+            } else {
+                1_000.0
+            };
+            vec![
+                (TIME, ns),
+                (CPU, 900.0),
+                (READING_WANTS, wants),
+                (CLIENT_WANTS, 0.5),
+            ]
+        }));
+        [found.answer, found.advice].join(" ")
+    };
+    let alike = says(1_000.0, 0.95);
+    let (none, limit) = (
+        "it is the simplest, and these rounds show no design that makes more. What limits one reactor on one CPU: the \
+         server's thread runs or waits for a CPU in 95.0 % of the time.",
+        "What limits",
+    );
+    assert!(alike.ends_with(none), "{alike}");
+    let more = says(500.0, 0.5);
+    assert!(
+        more.ends_with("Take one reactor for groups, the simplest, but where another makes more. With the server on one CPU and its clients on another take one-handler-reactor: it makes 2.00 times as many deliveries. With the server and its clients together on 2 CPUs take one-handler-reactor: it makes 2.00 times as many deliveries."),
+        "{more}"
+    );
+    assert!(
+        more.contains("these rounds show one to differ: one-handler-reactor makes 2.00 times as many."),
+        "{more}"
+    );
+    assert!(!more.contains(limit), "{more}");
+    let less = says(2_000.0, 0.5);
+    assert!(
+        less.contains("one-handler-reactor makes 0.50 times as many.") && less.contains("Take one reactor"),
+        "{less}"
+    );
+    assert!(
+        read(&testing::view(EXPERIMENT.id, Profile::Quick, Vec::new()))
+            .advice
+            .is_empty()
     );
 }

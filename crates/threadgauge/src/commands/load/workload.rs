@@ -14,7 +14,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use threadgauge_lab::selection::nearest;
-use threadgauge_load::{Behaviour, Class, Sizes, Span};
+use threadgauge_load::{Behaviour, Class, ClientKind, Sizes, Span};
 use toml::Spanned;
 
 /// What a class has where its file does not say it.
@@ -264,8 +264,12 @@ impl Settings {
         if matches!(self.kind, Kind::Garbage) && least < most {
             return Err(("bytes", "garbage is all of one size, a number".to_owned()));
         }
-        if plain(&self.bytes_per_second).is_some_and(|bytes| !(1.0..=1e9).contains(&bytes)) {
-            return Err(("bytes-per-second", "it is from 1 to 1,000,000,000".to_owned()));
+        let rates = 1.0..=ClientKind::MOST_OF_A_SLOW_READER;
+        if plain(&self.bytes_per_second).is_some_and(|bytes| !rates.contains(&bytes)) {
+            return Err((
+                "bytes-per-second",
+                "it is from 1 to 10,000,000: who reads faster is `fast`".to_owned(),
+            ));
         }
         Ok(Class {
             name: name.to_owned(),
