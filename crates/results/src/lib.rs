@@ -30,7 +30,7 @@ pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};
 pub use lack::{Lack, Need};
 pub use model::*;
-pub use params::{Params, Value};
+pub use params::{OPTIONAL, Params, Value};
 pub use rounds::{ByRound, RanBeside, Side, compare_by_round, disturbed_alike, paired};
 pub use sample::{Metric, STOPPED_S, Sample, StoredSample, THROTTLED_S, Take, by_round, disturbed};
 pub use store::{LARGEST_SEED, Look, RunRecord, STORE_FILE, Store, StoreError, StoredCase, StoredExperiment};
