@@ -495,6 +495,7 @@ fn record(id: &str) -> RunRecord {
         options: Vec::new(),
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     }
 }
 

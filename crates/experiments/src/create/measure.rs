@@ -328,6 +328,7 @@ mod tests {
             handicap_percent: 300,
             launched_ns: 0,
             each: None,
+            runtime: None,
         };
         let mut worker = Worker::new(&order);
         measure(&order.params, &mut worker).unwrap();

@@ -226,6 +226,7 @@ mod tests {
                 handicap_percent: 900,
                 launched_ns: 0,
                 each: None,
+                runtime: None,
             });
             let begun_ns = clock::monotonic_ns();
             measure(&case, &mut worker).unwrap();

@@ -200,6 +200,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         options: typed(options),
         in_turns_with,
         each: site.each,
+        runtimes: site.runtimes,
     };
     let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
