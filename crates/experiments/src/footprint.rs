@@ -13,25 +13,18 @@ use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
 use crate::guests::{Guest, figures, guest};
-use crate::ring;
+use crate::{ring, runtimes};
+
+use self::parts::{MEMORY, PARTS};
+
+pub(crate) mod by_runtime;
+pub(crate) mod guests;
+mod parts;
 
 /// Makes the units, and reads the memory.
 pub(crate) const IDLE: Guest = guest!("idle");
-/// Memory of an idle unit: the sum of the four parts.
-const MEMORY: Metric = metric("bytes_per_unit", "B");
-const PRIVATE: Metric = metric("private_bytes_per_unit", "B");
-const PAGE_TABLES: Metric = metric("page_table_bytes_per_unit", "B");
-const KERNEL_STACK: Metric = metric("kernel_stack_bytes_per_unit", "B");
-const SLAB: Metric = metric("slab_bytes_per_unit", "B");
 /// What a unit takes from the memory that is available on the machine: measured apart from the sum.
 const AVAILABLE: Metric = metric("available_bytes_lost_per_unit", "B");
-/// The parts, as the charts and tables name them.
-const PARTS: [(&str, Metric); 4] = [
-    ("its own pages", PRIVATE),
-    ("page tables", PAGE_TABLES),
-    ("kernel stack", KERNEL_STACK),
-    ("other kernel memory", SLAB),
-];
 
 /// The count that the claims are about.
 const CLAIMED: u64 = 1_000;
@@ -88,9 +81,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 003 says without figures that a process needs far more memory than a thread, and that it costs about 30 \
              threads; source 000 that a thread takes resources beyond time.",
     calls: &[],
-    plan,
-    run,
-    read,
+    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read(view);
+        guests::read(view, &mut answer);
+        answer
+            .figures
+            .extend(by_runtime::chart(view, [thread_memory(), process_memory()]));
+        answer
+    },
 };
 
 /// A case that can be.
@@ -240,6 +243,16 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 fn memory(case: Case) -> Statistic {
     MEMORY.of(case)
+}
+
+/// The memory of one of 1,000 idle threads in C.
+pub fn thread_memory() -> Statistic {
+    memory(THREAD)
+}
+
+/// The same of processes.
+pub fn process_memory() -> Statistic {
+    memory(PROCESS)
 }
 
 /// A process over a thread.
@@ -442,6 +455,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_results::{Need, Status, Verdict};
 
+    use super::parts::PRIVATE;
     use super::*;
 
     #[test]

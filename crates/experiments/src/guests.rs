@@ -257,7 +257,7 @@ fn parse<F: Figures>(line: &str) -> Result<Said<F>, String> {
     }
 }
 
-fn read<F: Figures>(text: &str) -> Result<F, String> {
+pub(crate) fn read<F: Figures>(text: &str) -> Result<F, String> {
     let mut words = text.split(' ');
     let figures = F::take(|name| {
         let word = words.next().unwrap_or("");

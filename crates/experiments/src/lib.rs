@@ -2,6 +2,7 @@
 //!
 //! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
+pub mod by_runtime;
 pub mod calibration;
 pub mod chat;
 pub mod compute;
@@ -28,6 +29,7 @@ pub mod placement;
 pub mod print;
 pub mod probes;
 pub mod ring;
+pub mod runtimes;
 pub mod server_designs;
 pub mod servers;
 pub mod source_004;

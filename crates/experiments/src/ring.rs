@@ -13,9 +13,12 @@ use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
 use crate::channels::{Placement, RING, Unit};
 use crate::conditions::{OLD_LIBRARY, SMT, sizes_between};
 use crate::guests::{Found, figures};
+use crate::runtimes;
 
-/// Time of a hop: of reading the array, and handing the token on.
-const HOP: Metric = metric("ns_per_hop", "ns");
+use self::guests::HOP;
+
+pub(crate) mod guests;
+
 const SWITCHES: Metric = metric("switches_per_hop", "switches");
 
 words! {
@@ -70,9 +73,16 @@ pub const EXPERIMENT: Experiment = Experiment {
              what cannot be told from 0 is below resolution. Source 003 says both that threads switch faster and that \
              processes do, and measured neither.",
     calls: &[],
-    plan,
-    run,
-    read,
+    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
 
 /// How long the laps are repeated before they are timed, and then.
@@ -276,6 +286,16 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 /// A switch to another thread, by pipe on one CPU, ns.
 pub fn thread_switch() -> Statistic {
     THREADS.switch()
+}
+
+/// A whole hop between two threads, by pipe on one CPU, ns.
+pub fn thread_hop() -> Statistic {
+    THREADS.time()
+}
+
+/// The same between two processes.
+pub fn process_hop() -> Statistic {
+    PROCESSES.time()
 }
 
 /// A switch in a ring of so many threads on so many CPUs, with nothing to read and placement left to the scheduler, ns:

@@ -13,6 +13,8 @@ pub struct Runtime {
     pub kind: String,
     /// What it says of its version, e.g. `21.0.5`; empty where it is lacking.
     pub version: String,
+    /// The program that was found; empty where none was.
+    pub program: String,
     /// The program and the arguments that those of a case follow. They are of this session: whoever goes on with a run
     /// builds its guests again.
     pub command: Vec<String>,
@@ -28,6 +30,7 @@ impl Runtime {
             name: name.into(),
             kind: kind.into(),
             version: String::new(),
+            program: String::new(),
             command: Vec::new(),
             lack: Some(lack),
         }
@@ -52,6 +55,7 @@ mod tests {
             name: "java-21".to_owned(),
             kind: "java".to_owned(),
             version: "21.0.5".to_owned(),
+            program: "/usr/bin/java".to_owned(),
             command: vec!["/tmp/one".to_owned()],
             lack: None,
         };

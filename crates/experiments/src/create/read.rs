@@ -10,6 +10,7 @@ use crate::create::grid::Method::{
     self, CloneVm, Fork, ForkExec, ForkSigchld, ForkSigchldWait, Pool, PosixSpawn, Pthread, Std,
 };
 use crate::create::grid::{ALIVE, BUSY, Case, FROM_PARENTS, PARENT_MIB, PARENTS, Program};
+use crate::create::guests::java_over_c;
 use crate::create::measure::{
     ALONE_CREATION, ALONE_PER_UNIT, CREATED, CREATION, DONE, FAILED, MOST_UNREAPED, PER_UNIT, REAPED,
 };
@@ -66,6 +67,11 @@ fn times(of: Case, to: Case) -> Statistic {
 /// What making and joining a thread takes, one at a time on so many CPUs, ns: source 004's `lat_thread`.
 pub fn thread_on(cpus: u64) -> Statistic {
     time(THREAD.cpus(cpus))
+}
+
+/// What a process by fork takes, one at a time on one CPU, ns.
+pub fn process_on_one() -> Statistic {
+    time(FORK)
 }
 
 /// A process by fork over a thread, one at a time.
@@ -171,6 +177,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ),
         ("smt-no-effect-on-creation", not_testable(SMT)),
         ("threads-as-processes-less-efficient", as_processes(view)),
+        ("java-thread-create-slower-than-c", java_over_c(view)),
     ]
 }
 

@@ -69,6 +69,7 @@ fn a_case_that_names_a_runtime_is_run_by_the_one_of_that_name() {
         name: name.to_owned(),
         kind: "java".to_owned(),
         version: "21".to_owned(),
+        program: String::new(),
         command: Vec::new(),
         lack: None,
     };
