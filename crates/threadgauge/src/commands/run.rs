@@ -1,7 +1,7 @@
 //! Measuring: choose, store, schedule, then report.
 
 mod each;
-mod guests;
+pub mod guests;
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
