@@ -43,6 +43,7 @@ mod channels;
 mod conditions;
 mod guests;
 mod ideal;
+mod libraries;
 mod sys;
 
 pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};

@@ -51,7 +51,8 @@ pub const EXPERIMENT: Experiment = Experiment {
                      without waiting, which is fork-sigchld-wait here, with the time of the whole program; and 100,000 threads \
                      joined one by one. Here fork waits for each child as the threads are waited for; fork-sigchld is the \
                      source's way put right. Source 004 measured pthread_create \
-                     and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
+                     and join with lmbench under two thread libraries; its figures are missing. The old one is re-created from \
+                     its published description (library=linuxthreads), and a verdict on it says so.",
     calls: &[],
     plan,
     run,
