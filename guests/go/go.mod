@@ -1,3 +1,3 @@
 module guest
 
-go 1.21
+go 1.18

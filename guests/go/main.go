@@ -147,7 +147,9 @@ func stepsOfMillisecond() float64 {
 	for round := 0; round < 8; round++ {
 		begun := time.Now()
 		burn(steps)
-		most = max(most, steps*1e6/float64(time.Since(begun).Nanoseconds()))
+		if rate := steps * 1e6 / float64(time.Since(begun).Nanoseconds()); rate > most {
+			most = rate
+		}
 	}
 	return most
 }
@@ -182,7 +184,9 @@ func pool(degree int, kind string, lengths []float64) {
 	all.Wait()
 	figures := []figure{{"elapsed_ns", 0}}
 	for i, end := range ends {
-		figures[0].number = max(figures[0].number, end.Nanoseconds())
+		if end.Nanoseconds() > figures[0].number {
+			figures[0].number = end.Nanoseconds()
+		}
 		figures = append(figures, figure{fmt.Sprintf("turnaround_%d_ns", i+1), end.Nanoseconds()})
 	}
 	done(figures...)

@@ -16,7 +16,7 @@ pub const BROWSER_TESTS: &str = "tests/browser";
 /// What a chore is going to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients.
+    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients; the runtimes of the guests.
     Tests,
     /// `cargo xtask check-deep` as well: valgrind, cargo-mutants.
     Deep,
@@ -67,6 +67,31 @@ const TOOLS: &[Tool] = &[
         // Debian splits what makes an environment from Python itself.
         proof: &["-c", "import ensurepip, venv"],
         packages: "python3 python3-venv",
+        need: Need::Tests,
+    },
+    // The runtimes whose guests the tests run.
+    Tool {
+        programs: &["javac"],
+        proof: &[],
+        packages: "default-jdk-headless",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["go"],
+        proof: &[],
+        packages: "golang-go",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["erlc"],
+        proof: &[],
+        packages: "erlang-base",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["musl-gcc"],
+        proof: &[],
+        packages: "musl-tools",
         need: Need::Tests,
     },
     Tool {

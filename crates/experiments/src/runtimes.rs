@@ -46,10 +46,32 @@ pub struct Kind {
     pub start: &'static [&'static str],
     /// What it takes from its start to its end, with nothing to do, ms.
     pub starts_ms: u64,
+    /// The cases that its guest has.
+    pub does: &'static [Does],
     /// What can be alive at once.
     pub units: &'static [Unit],
     /// How to have it, to follow "to have it".
     pub install: &'static str,
+}
+
+/// A case that a guest may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// Makes and ends units: `create`.
+    Create,
+    /// Passes a token round a ring: `ring`.
+    Ring,
+    /// Keeps idle units: `footprint`.
+    Idle,
+    /// Makes as many as there can be: `limits`.
+    Most,
+    /// Runs a bounded set of computations: `turnaround`.
+    Pool,
+}
+
+impl Does {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Create, Self::Ring, Self::Idle, Self::Most, Self::Pool];
 }
 
 /// One of the things that a runtime can run at once.
@@ -86,6 +108,7 @@ const JAVA: Kind = Kind {
     build_with: &[],
     start: &["{program}", "-cp", "{to}", "Guest"],
     starts_ms: 150,
+    does: &Does::ALL,
     units: &[
         Unit {
             name: "platform",
@@ -125,6 +148,7 @@ const GO: Kind = Kind {
     build_with: &[("GOTOOLCHAIN", "local"), ("GOPROXY", "off")],
     start: &["{to}/guest"],
     starts_ms: 10,
+    does: &Does::ALL,
     units: &[Unit {
         name: "goroutine",
         kind: "goroutine",
@@ -149,6 +173,7 @@ const PYTHON: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.py"],
     starts_ms: 120,
+    does: &Does::ALL,
     units: &[
         Unit {
             name: "thread",
@@ -193,6 +218,7 @@ const NODE: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.mjs"],
     starts_ms: 80,
+    does: &Does::ALL,
     units: &[
         Unit {
             name: "worker",
@@ -232,6 +258,7 @@ const ERLANG: Kind = Kind {
     build_with: &[],
     start: &["{program}", "-noshell", "-pa", "{to}", "-run", "guest", "main", "-extra"],
     starts_ms: 300,
+    does: &Does::ALL,
     units: &[Unit {
         name: "process",
         kind: "Erlang process",
@@ -248,7 +275,11 @@ impl Kind {
     /// The kind of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        KINDS.into_iter().find(|kind| kind.name == name)
+        let kinds = KINDS.into_iter();
+        #[cfg(test)]
+        let kinds = kinds.chain([crate::example_of_a_runtime::KIND]);
+        let mut kinds = kinds;
+        kinds.find(|kind| kind.name == name)
     }
 
     /// The kind of which a runtime of this name is: `java-21` is `java`.
@@ -295,10 +326,11 @@ pub fn major(version: &str) -> Option<u64> {
     version.split('.').next()?.parse().ok()
 }
 
-/// Each unit of each of these runtimes, with what it lacks there.
-pub fn units(runtimes: &[Runtime]) -> impl Iterator<Item = (&Runtime, &'static Unit, Option<Lack>)> {
-    runtimes.iter().flat_map(|runtime| {
-        let units = Kind::named(&runtime.kind).map_or(&[][..], |kind| kind.units);
+/// Each unit of each of these runtimes whose guests have the case, with what it lacks there.
+pub fn units(runtimes: &[Runtime], does: Does) -> impl Iterator<Item = (&Runtime, &'static Unit, Option<Lack>)> {
+    runtimes.iter().flat_map(move |runtime| {
+        let kind = Kind::named(&runtime.kind).filter(|kind| kind.does.contains(&does));
+        let units = kind.map_or(&[][..], |kind| kind.units);
         units.iter().map(move |unit| (runtime, unit, unit.lack(runtime)))
     })
 }
@@ -428,7 +460,7 @@ mod tests {
         assert!(lack.says.starts_with("java not found; to have it, install a JDK"), "{lack}");
         let lacks = |version: &str| {
             let old = [runtime("java-old", version)];
-            let lacks = units(&old).map(|(_, unit, lack)| (unit.name, lack.map(|lack| lack.says)));
+            let lacks = units(&old, Does::Create).map(|(_, unit, lack)| (unit.name, lack.map(|lack| lack.says)));
             lacks.collect::<Vec<_>>()
         };
         let of_17 = lacks("17.0.13");
@@ -446,8 +478,16 @@ mod tests {
     #[test]
     fn a_runtime_that_is_lacking_lacks_each_of_its_units() {
         let lacking = [Runtime::lacking("node", "node", NODE.not_found())];
-        assert_eq!(units(&lacking).count(), 2);
-        assert!(units(&lacking).all(|(_, _, lack)| lack == Some(NODE.not_found())));
+        assert_eq!(units(&lacking, Does::Ring).count(), 2);
+        assert!(units(&lacking, Does::Ring).all(|(_, _, lack)| lack == Some(NODE.not_found())));
+    }
+
+    #[test]
+    fn a_case_that_a_guest_does_not_have_is_none_of_its_units() {
+        let shell = crate::example_of_a_runtime::KIND;
+        let runtimes = [Runtime::lacking("shell", "shell", shell.not_found())];
+        let count = |does| units(&runtimes, does).count();
+        assert_eq!(Does::ALL.map(count), [1, 0, 0, 0, 0]);
     }
 
     #[test]

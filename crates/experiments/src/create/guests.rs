@@ -11,7 +11,7 @@ use threadgauge_stats::median;
 use crate::create::grid::{Case, Method};
 use crate::create::measure::PER_UNIT;
 use crate::guests::{Found, figures};
-use crate::runtimes::{self, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 /// Of the first batch.
 const COLD: Metric = metric("cold_ns_per_unit", "ns");
@@ -93,7 +93,7 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
         };
         Some(on.iter().map(planned).collect::<Vec<_>>())
     };
-    runtimes::units(&site.runtimes).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Create).filter_map(of_unit).flatten().collect()
 }
 
 /// Runs the case with these parameters.

@@ -53,7 +53,10 @@ pub const EXPERIMENT: Experiment = Experiment {
                      source's way put right. Source 004 measured pthread_create \
                      and join with lmbench under two thread libraries; its figures are missing. The old one is re-created from \
                      its published description (library=linuxthreads), and a verdict on it says so.",
-    calls: &[],
+    calls: &[
+        "threadgauge run create --runtime all",
+        "threadgauge run create --runtime java --only runtime=java --set count=1000,100000",
+    ],
     plan,
     run,
     read,

@@ -9,7 +9,7 @@ use threadgauge_results::Runtime;
 use super::parts::{MEMORY, PARTS};
 use crate::guests::figures;
 use crate::runtimes::memory::Memory;
-use crate::runtimes::{self, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 /// What the runtime takes with one unit: its own pages and the page tables to them.
 const RUNTIME: Metric = metric("runtime_bytes", "B");
@@ -55,7 +55,7 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
             ..case.planned(kind, unit)
         })
     };
-    runtimes::units(&site.runtimes).filter_map(of_unit).collect()
+    runtimes::units(&site.runtimes, Does::Idle).filter_map(of_unit).collect()
 }
 
 /// Runs the case with these parameters.

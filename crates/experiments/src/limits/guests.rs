@@ -9,7 +9,7 @@ use threadgauge_results::Runtime;
 use super::case::{ALIVE, CENSORED};
 use crate::footprint::{memory_room, room};
 use crate::guests::{Found, figures};
-use crate::runtimes::{self, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 point! {
     /// As many units of a guest as there can be, up to `count`.
@@ -54,7 +54,7 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
             ..case.planned(kind, unit)
         })
     };
-    runtimes::units(&site.runtimes).filter_map(of_unit).collect()
+    runtimes::units(&site.runtimes, Does::Most).filter_map(of_unit).collect()
 }
 
 /// Runs the case with these parameters.

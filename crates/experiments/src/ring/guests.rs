@@ -6,7 +6,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::Runtime;
 
 use crate::guests::{Found, figures};
-use crate::runtimes::{self, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 /// Time of a hop: of handing the token on, with all that belongs to it.
 pub const HOP: Metric = metric("ns_per_hop", "ns");
@@ -63,7 +63,7 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
         };
         Some(rings.iter().map(planned).collect::<Vec<_>>())
     };
-    runtimes::units(&site.runtimes).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Ring).filter_map(of_unit).flatten().collect()
 }
 
 /// Runs the case with these parameters.

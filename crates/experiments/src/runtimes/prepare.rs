@@ -115,6 +115,13 @@ pub fn prepare(asked: &[Asked], places: &Places) -> io::Result<Prepared> {
     made(candidates, places)
 }
 
+/// A kind by its own name, whether it is in the catalogue or not.
+#[cfg(test)]
+pub fn prepared_alone(kind: &'static Kind) -> Prepared {
+    let places = Places::here();
+    made(vec![Candidate::named(kind, kind.name, None, &places)], &places).unwrap()
+}
+
 /// The runtimes of a run that goes on, built again. Those that it lacked it lacks still.
 ///
 /// # Errors

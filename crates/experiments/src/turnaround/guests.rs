@@ -11,7 +11,7 @@ use threadgauge_results::Runtime;
 use super::case::{Kind as Work, as_usize};
 use super::claims::{ELAPSED, TURNAROUND};
 use crate::guests::{Figures, Found};
-use crate::runtimes::{self, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 /// Computations in a set, and the length of each.
 const COUNT: u64 = 8;
@@ -105,7 +105,7 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
         ];
         Some(sets.map(of))
     };
-    runtimes::units(&site.runtimes).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Pool).filter_map(of_unit).flatten().collect()
 }
 
 /// Runs the case with these parameters.
