@@ -469,8 +469,13 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
 }
 
 /// Messages a second of the original's server and its 200 users, which share so many CPUs: source 004's figure 9.
-pub fn score_on(cpus: u64) -> Statistic {
-    score(Case::original(cpus).design(ServedBy::TwoThreads))
+fn score_on(cpus: u64) -> Statistic {
+    score_of(None, cpus)
+}
+
+/// The same of the server on this thread library; of none: of the machine's.
+pub(crate) fn score_of(library: Option<Library>, cpus: u64) -> Statistic {
+    score(Case::original(cpus).design(ServedBy::TwoThreads).library(library))
 }
 
 fn score(case: Case) -> Statistic {

@@ -316,8 +316,8 @@ pub fn process_hop() -> Statistic {
 
 /// A switch in a ring of so many threads on so many CPUs, with nothing to read and placement left to the scheduler, ns:
 /// source 004's `lat_thread_ctx`.
-pub fn switch_on(ring: u64, cpus: u64) -> Statistic {
-    let case = THREADS.ring(ring);
+pub(crate) fn switch_on(library: Option<Library>, ring: u64, cpus: u64) -> Statistic {
+    let case = THREADS.ring(ring).library(library);
     let case = if cpus == 1 { case } else { case.free(cpus) };
     case.switch()
 }

@@ -9,6 +9,7 @@ use threadgauge_machine::Fingerprint;
 use threadgauge_results::{Lack, Need, Table};
 
 use crate::conditions::{NEEDS_LINUXTHREADS, SOURCES_CPUS};
+use crate::libraries::Library;
 use crate::{chat, create, ring};
 
 const NOTE: &str = "The source's figures are pictures, and their data are not in its text: 1 is creation and 2 switching, \
@@ -52,24 +53,42 @@ type Size = (String, Result<u64, String>);
 /// A state that a machine can be in: kernel, preemption and library.
 type State = [String; 3];
 
+/// What a benchmark comes to by size: a figure, or what it lacks.
+type Figures = [Result<String, String>; 4];
+
+/// The old library, as a run here can have it.
+const RECREATED: &str = "LinuxThreads, re-created";
+
 /// The table; none where a run has none of its figures.
 pub fn table(run: &Whole<'_>) -> Option<Table> {
     let sizes = sizes(run.site.cpus.len() as u64, run.site.cores as u64);
-    let figures = BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, of.of, &size.1)));
+    let figures_of =
+        |library| BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, library, of.of, &size.1)));
+    let (figures, old) = (figures_of(None), figures_of(Some(Library::LinuxThreads)));
     let is_measured = figures.iter().flatten().any(Result::is_ok);
-    let [own, others @ ..] = states(run.machine);
+    let is_recreated = old.iter().flatten().any(Result::is_ok);
+    let [own, recreated, others @ ..] = states(run.machine);
     let row = |figures: &str, what: &str, (state, _): &(State, &str), cells: [String; 4]| -> Vec<String> {
         let head = [figures, what].map(str::to_owned).into_iter();
         head.chain(state.clone()).chain(cells).collect()
     };
-    let measured = BENCHMARKS.iter().zip(figures).map(|(of, figures)| {
-        let cells = figures.map(|figure| figure.unwrap_or_else(|lacks| lacks));
-        row(of.figures, of.what, &own, cells)
-    });
-    let others = others
-        .iter()
-        .map(|other| row("1–9", "all of these", other, [other.1; 4].map(str::to_owned)));
-    let rows: Vec<Vec<String>> = measured.chain(others).collect();
+    let told = |figures: [Figures; 5], state: &(State, &str)| -> Vec<Vec<String>> {
+        let rows = BENCHMARKS.iter().zip(figures).map(|(of, figures)| {
+            let cells = figures.map(|figure| figure.unwrap_or_else(|lacks| lacks));
+            row(of.figures, of.what, state, cells)
+        });
+        rows.collect()
+    };
+    let lacking = |other: &(State, &str)| row("1–9", "all of these", other, [other.1; 4].map(str::to_owned));
+    let mut rows = told(figures, &own);
+    match is_recreated {
+        true => {
+            let ([kernel, preemption, _], _) = recreated;
+            rows.extend(told(old, &([kernel, preemption, RECREATED.to_owned()], "")));
+        }
+        false => rows.push(lacking(&recreated)),
+    }
+    rows.extend(others.iter().map(lacking));
     let heads = ["figure", "what", "kernel", "preemption", "library"].map(str::to_owned);
     let heads = heads
         .into_iter()
@@ -133,7 +152,12 @@ fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
 }
 
 /// The figure of this run with its interval, or in a few words what is lacking.
-fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String, String> {
+fn figure(
+    run: &Whole<'_>,
+    library: Option<Library>,
+    of: Of,
+    cpus: &Result<u64, String>,
+) -> Result<String, String> {
     let cpus = *cpus.as_ref().map_err(String::clone)?;
     let found = |view: View<'_>, statistic: Statistic, unit: &str| {
         let estimate = view.estimated(&statistic);
@@ -141,9 +165,16 @@ fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String,
         estimate.map(|estimate| estimate.show(unit)).map_err(lacking)
     };
     match of {
-        Of::Creation => found(run.view(create::EXPERIMENT.id), create::thread_on(cpus), "ns"),
+        Of::Creation => found(
+            run.view(create::EXPERIMENT.id),
+            create::thread_of(library, cpus),
+            "ns",
+        ),
         Of::Switching(threads) => {
-            let (view, switch) = (run.view(ring::EXPERIMENT.id), ring::switch_on(threads, cpus));
+            let (view, switch) = (
+                run.view(ring::EXPERIMENT.id),
+                ring::switch_on(library, threads, cpus),
+            );
             match view.estimated(&switch) {
                 Ok(estimate) if !ring::is_above_0(&estimate) => Ok("below resolution".to_owned()),
                 _ => found(view, switch, "ns"),
@@ -151,7 +182,7 @@ fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String,
         }
         Of::Chat => found(
             run.view(chat::EXPERIMENT.id),
-            chat::score_on(cpus).times(1e-3),
+            chat::score_of(library, cpus).times(1e-3),
             "thousand messages/s",
         ),
     }

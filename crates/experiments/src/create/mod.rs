@@ -19,6 +19,7 @@ use crate::runtimes;
 
 pub use self::grid::Unit;
 pub use self::read::{process_on_one, process_over_thread, thread_on};
+pub(crate) use self::read::thread_of;
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -70,6 +70,11 @@ pub fn thread_on(cpus: u64) -> Statistic {
     time(THREAD.cpus(cpus))
 }
 
+/// The same of a thread of this library; of none: of the machine's.
+pub fn thread_of(library: Option<Library>, cpus: u64) -> Statistic {
+    time(THREAD.library(library).cpus(cpus))
+}
+
 /// What a process by fork takes, one at a time on one CPU, ns.
 pub fn process_on_one() -> Statistic {
     time(FORK)
