@@ -166,7 +166,7 @@ mod tests {
             let metric = metric(statistic.cells()[0].metric.clone().leak(), "ns");
             testing::case(statistic.pattern(), [(metric, vec![value; 7])])
         };
-        let table = |with_guests: bool| {
+        let told = |with_guests: bool| {
             let mut made = vec![cell(create::thread_on(1), 20e3)];
             let mut handed = vec![cell(ring::thread_hop(), 3e3)];
             if with_guests {
@@ -181,17 +181,17 @@ mod tests {
                 ..base
             };
             let machine = Fingerprint::default();
-            super::table(&Whole {
+            table(&Whole {
                 views: EXPERIMENTS.map(of).to_vec(),
                 other: of(""),
                 site: &site,
                 machine: &machine,
             })
         };
-        let rows = table(true).unwrap().rows;
+        let rows = told(true).unwrap().rows;
         let units: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(units, ["thread in C", "goroutine"]);
         assert!(rows[1][1].starts_with("200") && rows[1][2].starts_with("100") && rows[1][3].is_empty());
-        assert!(table(false).is_none());
+        assert!(told(false).is_none());
     }
 }

@@ -65,7 +65,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "pthread_self is no id of the kernel: it is an address, and is used again.",
     ],
     source: "Source 004 says that threads of NPTL have the process id of their process, and that under LinuxThreads each was a \
-             process, with a manager thread beside them; here that library is re-created (library=linuxthreads). Source 003 counted 1,010 threads of a Java program that had made 1,000.",
+             process, with a manager thread beside them; here that library is re-created (library=linuxthreads). Source 003 \
+             counted 1,010 threads of a Java program that had made 1,000.",
     calls: &[],
     plan,
     run,

@@ -94,7 +94,8 @@ mod tests {
             .with("cpus", 1);
         let runtime = prepared.runtimes[0].clone();
         assert_eq!(runtime.lack, None);
-        let sample = crate::runtimes::guest::testing::sample(&crate::create::EXPERIMENT, &params, Some(runtime));
+        let create = &crate::create::EXPERIMENT;
+        let sample = crate::runtimes::guest::testing::sample(create, &params, Some(runtime));
         assert!(sample.value("ns_per_unit").is_some_and(|ns| ns > 0.0), "{sample:?}");
     }
 

@@ -104,7 +104,17 @@ const JAVA: Kind = Kind {
     least: 11,
     compiler: Some("javac"),
     files: &[("Guest.java", include_str!("../../../guests/java/Guest.java"))],
-    build: &["{compiler}", "--release", "11", "-d", "{to}", "Guest.java"],
+    // Before version 18 a compiler reads what the locale says, which may be ASCII.
+    build: &[
+        "{compiler}",
+        "-encoding",
+        "UTF-8",
+        "--release",
+        "11",
+        "-d",
+        "{to}",
+        "Guest.java",
+    ],
     build_with: &[],
     start: &["{program}", "-cp", "{to}", "Guest"],
     starts_ms: 150,
@@ -327,10 +337,13 @@ pub fn major(version: &str) -> Option<u64> {
 }
 
 /// Each unit of each of these runtimes whose guests have the case, with what it lacks there.
-pub fn units(runtimes: &[Runtime], does: Does) -> impl Iterator<Item = (&Runtime, &'static Unit, Option<Lack>)> {
+pub fn units(
+    runtimes: &[Runtime],
+    does: Does,
+) -> impl Iterator<Item = (&Runtime, &'static Unit, Option<Lack>)> {
     runtimes.iter().flat_map(move |runtime| {
         let kind = Kind::named(&runtime.kind).filter(|kind| kind.does.contains(&does));
-        let units = kind.map_or(&[][..], |kind| kind.units);
+        let units: &'static [Unit] = kind.map_or(&[], |kind| kind.units);
         units.iter().map(move |unit| (runtime, unit, unit.lack(runtime)))
     })
 }
@@ -460,7 +473,8 @@ mod tests {
         assert!(lack.says.starts_with("java not found; to have it, install a JDK"), "{lack}");
         let lacks = |version: &str| {
             let old = [runtime("java-old", version)];
-            let lacks = units(&old, Does::Create).map(|(_, unit, lack)| (unit.name, lack.map(|lack| lack.says)));
+            let lacks = units(&old, Does::Create);
+            let lacks = lacks.map(|(_, unit, lack)| (unit.name, lack.map(|lack| lack.says)));
             lacks.collect::<Vec<_>>()
         };
         let of_17 = lacks("17.0.13");
@@ -501,7 +515,7 @@ mod tests {
 
     #[test]
     fn equal_names_are_one() {
-        let [a, b] = [Name::new("java-21"), Name::new(&"java-21".to_owned())];
+        let [a, b] = [Name::new("java-21"), Name::new(&["java", "21"].join("-"))];
         assert_eq!(a, b);
         assert!(std::ptr::eq(a.name(), b.name()));
         assert_eq!(Name::read(&a.value()), Some(a));

@@ -79,7 +79,10 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         });
         rows.collect()
     };
-    let lacking = |other: &(State, &str)| row("1–9", "all of these", other, [other.1; 4].map(str::to_owned));
+    let lacking = |other: &(State, &str)| {
+        let cells = [other.1; 4].map(str::to_owned);
+        row("1–9", "all of these", other, cells)
+    };
     let mut rows = told(figures, &own);
     match is_recreated {
         true => {

@@ -117,7 +117,8 @@ fn who_loses_the_manager_or_the_first_thread_ends_and_leaves_nobody_behind() {
         says.read_line(&mut line).unwrap();
         let manager = line.trim_end().strip_prefix("parent=").expect(&line);
         assert!(alive_in_group(child.id()).len() > 20, "a process for each thread");
-        let killed = if kills_manager { manager } else { &*child.id().to_string() };
+        let first = child.id().to_string();
+        let killed = if kills_manager { manager } else { first.as_str() };
         assert!(Command::new("kill").args(["-9", killed]).status().unwrap().success());
         child.stdout = Some(says.into_inner());
         let (status, _, complaint) = ended(child);

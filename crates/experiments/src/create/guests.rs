@@ -255,13 +255,14 @@ mod tests {
     #[test]
     fn a_guest_that_does_something_else_is_a_failure_with_its_reason() {
         let of = |text: &str| Some(script("go", "1.26", text));
+        let none = says([1; 10]).replace("made=100", "made=0");
         let lacking = Runtime::lacking("go", "go", Lack::new(Need::Program, "go not found"));
         for (runtime, unit, status, says) in [
             (of("echo nonsense"), "goroutine", Status::Failed, "the guest: it answered \"nonsense\""),
             (of("echo done made=100"), "goroutine", Status::Failed, "batch_1_ns=NUMBER is wanted"),
             (of("kill -9 $$"), "goroutine", Status::Failed, "the guest: it ended with signal: 9"),
             (of("exit 3"), "goroutine", Status::Failed, "the guest: it ended with exit status: 3"),
-            (of(&says([1; 10]).replace("made=100", "made=0")), "goroutine", Status::Failed, "made 0 units of 100"),
+            (of(&none), "goroutine", Status::Failed, "made 0 units of 100"),
             (of("echo error no memory; exit 1"), "goroutine", Status::Failed, "the guest: no memory"),
             (of(""), "thread", Status::Failed, "unit is thread; it must be one of goroutine of go"),
             (Some(lacking), "goroutine", Status::Skipped, "go not found"),

@@ -53,7 +53,8 @@ impl Places {
     /// Every `java` in the folders of JDKs that is not the one at `except`, each once, however many links lead to it.
     #[must_use]
     pub fn in_jdks(&self, except: Option<&Path>) -> Vec<PathBuf> {
-        let mut known: Vec<PathBuf> = except.and_then(|path| fs::canonicalize(path).ok()).into_iter().collect();
+        let except = except.and_then(|path| fs::canonicalize(path).ok());
+        let mut known: Vec<PathBuf> = except.into_iter().collect();
         let mut found = Vec::new();
         for program in self.jdks.iter().map(|jdk| jdk.join("bin").join("java")) {
             let Ok(at) = fs::canonicalize(&program) else {
@@ -159,7 +160,8 @@ pub(crate) mod tests {
     #[test]
     fn a_jdk_is_found_once_and_the_one_on_the_path_is_no_other() {
         let dir = tempfile::tempdir().unwrap();
-        let [path, first, second, link] = ["path", "jdk-17", "jdk-25", "default"].map(|name| dir.path().join(name));
+        let [path, first, second, link] =
+            ["path", "jdk-17", "jdk-25", "default"].map(|name| dir.path().join(name));
         program(&first.join("bin/java"), "");
         program(&second.join("bin/java"), "");
         fs::create_dir_all(&path).unwrap();

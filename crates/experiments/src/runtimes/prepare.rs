@@ -130,7 +130,7 @@ pub fn prepared_alone(kind: &'static Kind) -> Prepared {
 pub fn again(before: &[Runtime], places: &Places) -> io::Result<Prepared> {
     let candidate = |runtime: &Runtime| {
         // A name from a store: it becomes that of a folder.
-        let is_one = matches!(runtime.name.parse(), Ok(Asked::One { at: None, .. }));
+        let is_one = matches!(runtime.name.parse::<Asked>(), Ok(Asked::One { at: None, .. }));
         match Kind::named(&runtime.kind).filter(|_| is_one) {
             Some(kind) if runtime.lack.is_none() => {
                 Candidate::at(kind, &runtime.name, Some(PathBuf::from(&runtime.program)))
@@ -186,11 +186,13 @@ impl Candidate {
             (None, Some(version)) if kind.name == JAVA.name => {
                 let of_all = on_path().into_iter().chain(places.in_jdks(on_path().as_deref()));
                 let mut of_all = of_all.filter_map(|java| Some((version_of(&JAVA, &java).ok()?, java)));
-                let is_it = |found: &str| found == version || major(found).is_some_and(|of| of.to_string() == version);
+                let is_it = |found: &str| {
+                    found == version || major(found).is_some_and(|of| of.to_string() == version)
+                };
                 of_all.find(|(found, _)| is_it(found)).map(|(_, java)| java)
             }
             (None, Some(_)) => None,
-            (None, None) if kind.name == JAVA.name => on_path().or_else(|| places.in_jdks(None).into_iter().next_back()),
+            (None, None) if kind.name == JAVA.name => on_path().or_else(|| places.in_jdks(None).pop()),
             (None, None) => on_path(),
         };
         Self::at(kind, name, program)
@@ -246,12 +248,14 @@ impl Candidate {
         })?;
         let compiler = match kind.compiler {
             Some(name) => Some(places.beside(program, name).ok_or_else(|| {
-                format!("its guest is built by {name}, which is neither beside {} nor on the PATH", program.display())
+                let at = program.display();
+                format!("its guest is built by {name}, which is neither beside {at} nor on the PATH")
             })?),
             None => None,
         };
         let words = |of: &[&str]| -> Vec<String> {
-            let shown = |path: Option<&Path>| path.map_or_else(String::new, |path| path.display().to_string());
+            let shown =
+                |path: Option<&Path>| path.map_or_else(String::new, |path| path.display().to_string());
             let with = |word: &&str| {
                 word.replace("{program}", &shown(Some(program)))
                     .replace("{compiler}", &shown(compiler.as_deref()))
@@ -543,7 +547,7 @@ mod tests {
             name: "../../etc".to_owned(),
             ..before[0].clone()
         };
-        assert_eq!(again(&[foreign.clone()], &nothing).unwrap().runtimes, [foreign]);
+        assert_eq!(again(std::slice::from_ref(&foreign), &nothing).unwrap().runtimes, [foreign]);
     }
 
     #[test]

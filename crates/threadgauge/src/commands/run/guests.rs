@@ -30,7 +30,8 @@ pub fn asked(options: &RunOptions, only: &Selector) -> Result<Vec<Asked>> {
         let name = value.to_string();
         let is_known = asked.iter().any(|of| matches!(of, Asked::One { name: known, .. } if *known == name));
         if !is_known && !asked.contains(&Asked::All) {
-            asked.push(name.parse().map_err(|says: String| anyhow!("--only: {says}"))?);
+            let one = name.parse::<Asked>();
+            asked.push(one.map_err(|says| anyhow!("--only: {says}"))?);
         }
     }
     if asked.is_empty() && is_shortcut(&options.experiments) {
