@@ -96,8 +96,8 @@ fn units(views: &[View<'_>]) -> Vec<Guests> {
     units
 }
 
-/// Leaves of a plan the cells of the table: those of guests on one CPU, and of C those that they stand beside. At most a
-/// minute and a half of quick each.
+/// Leaves of a plan the cells of the table: those of guests on one CPU, and of C those that they stand beside. At most
+/// a minute and a half of quick each.
 pub fn keep(experiment: &str, plan: &mut Plan) {
     let in_c: Vec<Statistic> = match experiment {
         "create" => vec![create::thread_on(1), create::process_on_one()],

@@ -798,8 +798,8 @@ mod tests {
         );
     }
 
-    /// A run of a profile on two CPUs in which two threads a connection take 4 µs a message, others 2, with a yield half
-    /// of that and on the old library twice as much.
+    /// A run of a profile on two CPUs in which two threads a connection take 4 µs a message, others 2, with a yield
+    /// half of that and on the old library twice as much.
     fn run_of(profile: Profile) -> View<'static> {
         let cases = plan(&testing::site(profile, 2)).cases.into_iter().map(|planned| {
             let case = Case::possible(&planned.params).unwrap();

@@ -1,8 +1,8 @@
 //! The runtimes beside C whose guests take part in experiments: one folder in `guests` and one entry below each.
 //!
 //! An entry says how its program is called, how its version is asked for, how its guest is built and started, and what
-//! its units are. `find` looks for the programs, `prepare` asks for versions and builds, `talk` speaks with a guest that
-//! runs. What an experiment does with a guest is in a file of that experiment.
+//! its units are. `find` looks for the programs, `prepare` asks for versions and builds, `talk` speaks with a guest
+//! that runs. What an experiment does with a guest is in a file of that experiment.
 
 pub mod find;
 pub(crate) mod guest;
@@ -19,8 +19,8 @@ use threadgauge_results::Runtime;
 
 /// A kind of runtime, and all that is known of it beforehand.
 ///
-/// In `build` and `start` `{program}` stands for the program that was found, `{compiler}` for the compiler, `{from}` for
-/// the folder with the guest's files and `{to}` for that of what is built.
+/// In `build` and `start` `{program}` stands for the program that was found, `{compiler}` for the compiler, `{from}`
+/// for the folder with the guest's files and `{to}` for that of what is built.
 #[derive(Debug)]
 pub struct Kind {
     /// Its name, which is that of its folder in `guests`.

@@ -1,5 +1,5 @@
-//! The re-created thread library (`guests/c/linuxthreads`) does what programs expect of pthreads, as the C library's own
-//! does, and ends with the program in whatever way that ends.
+//! The re-created thread library (`guests/c/linuxthreads`) does what programs expect of pthreads, as the C library's
+//! own does, and ends with the program in whatever way that ends.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
 use std::fs;

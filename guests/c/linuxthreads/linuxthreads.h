@@ -60,8 +60,8 @@ int lt_key_delete(pthread_key_t key);
 void *lt_getspecific(pthread_key_t key);
 int lt_setspecific(pthread_key_t key, const void *value);
 
-/* As getrusage; of RUSAGE_CHILDREN with what the manager has used, and the threads that it has reaped: to the kernel they
- * are children of somebody else. */
+/* As getrusage; of RUSAGE_CHILDREN with what the manager has used, and the threads that it has reaped: to the kernel
+ * they are children of somebody else. */
 int lt_getrusage(int who, struct rusage *usage);
 
 #define getrusage lt_getrusage

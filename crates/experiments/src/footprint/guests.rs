@@ -1,7 +1,8 @@
 //! The memory of idle units of other runtimes.
 //!
-//! A guest keeps its units until its input ends, and says when all wait. Then its memory is read from outside, with that
-//! of all processes it has. The same guest with one unit is the baseline: what a runtime takes by itself is no unit's.
+//! A guest keeps its units until its input ends, and says when all wait. Then its memory is read from outside, with
+//! that of all processes it has. The same guest with one unit is the baseline: what a runtime takes by itself is no
+//! unit's.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Runtime;

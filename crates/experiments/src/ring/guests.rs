@@ -1,4 +1,5 @@
-//! A token that goes round a ring of another runtime's units, by the runtime's own means: a channel, a queue, a mailbox.
+//! A token that goes round a ring of another runtime's units, by the runtime's own means: a channel, a queue, a
+//! mailbox.
 //!
 //! What a guest tells is the whole hop. Nothing is taken off, since no two runtimes have the same token's own cost.
 

@@ -18,8 +18,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What a group holds now, once the kernel no longer frees what ended processes had. Blocks for some hundredths of a
-    /// second.
+    /// What a group holds now, once the kernel no longer frees what ended processes had. Blocks for some hundredths of
+    /// a second.
     #[must_use]
     pub fn of_group(group: u32) -> Self {
         settle();

@@ -1,6 +1,6 @@
-//! From the names that a user gave to runtimes that take part: each is found, asked for its version, and its guest built.
-//! Once a run, before the first case and outside of every figure. Beside the names, what the machine lacks is no error:
-//! it stands in the runtime, and its cases are skipped for it.
+//! From the names that a user gave to runtimes that take part: each is found, asked for its version, and its guest
+//! built. Once a run, before the first case and outside of every figure. Beside the names, what the machine lacks is no
+//! error: it stands in the runtime, and its cases are skipped for it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! A program that runs: it is listened to line by line, and ended with all that it left behind once its time is over.
 //!
 //! Owns one process, which leads a group of its own: a runtime may be a script that starts another program, and its
-//! units may be processes. The protocol is that of the programs in C (`guests/c/guest.h`), read by the same code. What a
-//! guest is asked is not known here.
+//! units may be processes. The protocol is that of the programs in C (`guests/c/guest.h`), read by the same code. What
+//! a guest is asked is not known here.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -1,8 +1,9 @@
-//! The bounded set of computations by other runtimes' pools: a pool of threads, a semaphore, a channel of jobs, as their
-//! programs have it.
+//! The bounded set of computations by other runtimes' pools: a pool of threads, a semaphore, a channel of jobs, as
+//! their programs have it.
 //!
 //! As many equal computations as fill two CPUs for a while, all given at once, `degree` at work. Where a runtime cannot
-//! tell the CPU time of a unit a computation is as many steps as take its length alone, so beside others it takes longer.
+//! tell the CPU time of a unit a computation is as many steps as take its length alone, so beside others it takes
+//! longer.
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;

@@ -19,7 +19,8 @@ pub fn is_shortcut(experiments: &[String]) -> bool {
     experiments == [SHORTCUT]
 }
 
-/// The runtimes that were asked for: by `--runtime`, as values of `--only`, and all for the shortcut where none is named.
+/// The runtimes that were asked for: by `--runtime`, as values of `--only`, and all for the shortcut where none is
+/// named.
 ///
 /// # Errors
 ///
