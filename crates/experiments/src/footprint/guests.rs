@@ -10,6 +10,7 @@ use threadgauge_results::Runtime;
 use super::parts::{MEMORY, PARTS};
 use crate::guests::figures;
 use crate::runtimes::memory::Memory;
+use crate::runtimes::talk::TalkError;
 use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 
 /// What the runtime takes with one unit: its own pages and the page tables to them.
@@ -90,16 +91,16 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 /// The memory of a guest with so many idle units.
 fn idle(runtime: &Runtime, unit: &Unit, count: u64, deadline: Duration) -> Result<Memory, CaseError> {
-    let mut talk = guest::start(runtime, &[&"idle", &unit.name, &count], deadline)?;
-    let Waiting { made } = talk.told("ready")?;
+    let mut talk = guest::start(runtime, &[&"idle", &unit.name, &count], deadline).map_err(TalkError::of_case)?;
+    let Waiting { made } = talk.told("ready").map_err(TalkError::of_case)?;
     if made < count {
         let says = format!("{} {} of {count} was refused", unit.kind, made + 1);
         return Err(CaseError::Skipped(Lack::new(Need::System, says)));
     }
     let memory = Memory::of_group(talk.id());
     talk.end_input();
-    let Waiting { made } = talk.told("done")?;
-    talk.end()?;
+    let Waiting { made } = talk.told("done").map_err(TalkError::of_case)?;
+    talk.end().map_err(TalkError::of_case)?;
     match made == count {
         true => Ok(memory),
         false => Err(CaseError::Failed(format!(

@@ -76,9 +76,12 @@ pub fn ask<F: Figures>(
 ) -> Result<Found<F>, CaseError> {
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let mut talk = start(runtime, arguments, deadline)?;
-    let figures = talk.told("done")?;
-    talk.end()?;
+    let asked = start(runtime, arguments, deadline).and_then(|mut talk| {
+        let figures = talk.told("done")?;
+        talk.end()?;
+        Ok(figures)
+    });
+    let figures = asked.map_err(TalkError::of_case)?;
     let ran_ns = clock::monotonic_ns() - begun_ns;
     let stretch = watch.stop().wall_ns as f64 / ran_ns.max(1) as f64;
     Ok(Found {

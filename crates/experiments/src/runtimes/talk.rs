@@ -79,12 +79,14 @@ impl fmt::Display for TalkError {
 
 impl std::error::Error for TalkError {}
 
-impl From<TalkError> for CaseError {
-    fn from(error: TalkError) -> Self {
-        match error {
+impl TalkError {
+    /// What it is for the case that asked. (As a `From` it would leave the compiler a choice at every other `?`.)
+    #[must_use]
+    pub fn of_case(self) -> CaseError {
+        match self {
             // It was there when the run began.
-            TalkError::NotStarted { .. } => Self::Skipped(Lack::new(Need::Program, error.to_string())),
-            _ => Self::Failed(format!("the guest: {error}")),
+            Self::NotStarted { .. } => CaseError::Skipped(Lack::new(Need::Program, self.to_string())),
+            _ => CaseError::Failed(format!("the guest: {self}")),
         }
     }
 }
@@ -473,8 +475,8 @@ mod tests {
         let absent = Talk::begin(&mut Command::new("/nowhere/java"), LONG).unwrap_err();
         let says = "/nowhere/java cannot be started: No such file or directory (os error 2)";
         assert_eq!(absent.to_string(), says);
-        assert!(matches!(CaseError::from(absent), CaseError::Skipped(lack) if lack.of == Need::Program));
-        let failed = CaseError::from(TalkError::Said("no memory".to_owned()));
+        assert!(matches!(absent.of_case(), CaseError::Skipped(lack) if lack.of == Need::Program));
+        let failed = TalkError::Said("no memory".to_owned()).of_case();
         assert_eq!(failed.to_string(), "the guest: no memory");
     }
 
