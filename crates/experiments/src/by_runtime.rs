@@ -32,7 +32,12 @@ struct Row {
 pub fn table(run: &Whole<'_>) -> Option<Table> {
     let [makes, hands_on, keeps] = EXPERIMENTS.map(|id| run.view(id));
     let in_c = [
-        ("thread in C", create::thread_on(1), ring::thread_hop(), footprint::thread_memory()),
+        (
+            "thread in C",
+            create::thread_on(1),
+            ring::thread_hop(),
+            footprint::thread_memory(),
+        ),
         (
             "process in C",
             create::process_on_one(),
@@ -82,7 +87,9 @@ fn units(views: &[View<'_>]) -> Vec<Guests> {
     for params in views.iter().flat_map(|view| view.beside("runtime")) {
         let [runtime, unit] = ["runtime", "unit"].map(|name| params.text(name).map(runtimes::Name::new));
         if let (Some(runtime), Some(unit)) = (runtime, unit) {
-            let is_known = units.iter().any(|known| (known.runtime, known.unit) == (runtime, unit));
+            let is_known = units
+                .iter()
+                .any(|known| (known.runtime, known.unit) == (runtime, unit));
             if !is_known {
                 units.push(Guests {
                     runtime,
@@ -149,7 +156,10 @@ mod tests {
                 assert_eq!(chosen.plan.cases.len(), units + 2, "{id}");
                 all += chosen.expected(7);
             }
-            assert!(profile != Profile::Quick || all < Duration::from_secs(240), "{all:?}");
+            assert!(
+                profile != Profile::Quick || all < Duration::from_secs(240),
+                "{all:?}"
+            );
         }
     }
 

@@ -867,7 +867,10 @@ mod tests {
             ("preemption-within-1pct-on-server", Verdict::NotTestable, false),
             ("smt-5-to-6pct-on-server", Verdict::NotTestable, false),
         ];
-        let [several, one] = ["nptl-server-gain-over-65pct-on-smp", "nptl-server-gain-10pct-on-one-cpu"];
+        let [several, one] = [
+            "nptl-server-gain-over-65pct-on-smp",
+            "nptl-server-gain-10pct-on-one-cpu",
+        ];
         let standard = verdicts(Profile::Standard);
         assert_eq!(standard[..2], elsewhere);
         assert_eq!(
@@ -877,7 +880,10 @@ mod tests {
         let quick = verdicts(Profile::Quick);
         assert_eq!(
             quick[2..],
-            [(several, Verdict::NotMeasured, false), (one, Verdict::NotMeasured, false)]
+            [
+                (several, Verdict::NotMeasured, false),
+                (one, Verdict::NotMeasured, false)
+            ]
         );
     }
 }

@@ -192,7 +192,9 @@ fn in_c(case: Case, worker: &Worker) -> Result<Found, CaseError> {
     let (unit, cause) = (case.unit.name(), case.cause.name());
     let arguments: [&dyn ToString; 4] = [&unit, &cause, &UNITS, &TRIALS];
     let deadline = PlannedCase::new(case, takes(case)).deadline();
-    let found = case.program().ask::<Crashed>(worker, Stdio::null(), &arguments, deadline, unit)?;
+    let found = case
+        .program()
+        .ask::<Crashed>(worker, Stdio::null(), &arguments, deadline, unit)?;
     counted(case.unit, &found.figures, found.stretch)
 }
 

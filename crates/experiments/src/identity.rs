@@ -82,7 +82,11 @@ fn plan(site: &Site) -> Plan {
         cases: {
             let libraries = Library::ALL.map(on_library).to_vec();
             let others = site.profile.pick(Vec::new(), libraries.clone(), libraries);
-            [THREADS, PROCESSES].into_iter().chain(others).map(planned).collect()
+            [THREADS, PROCESSES]
+                .into_iter()
+                .chain(others)
+                .map(planned)
+                .collect()
         },
         reference: THREADS.params(),
         budget: Duration::from_secs(site.profile.pick(3, 10, 20)),
@@ -199,7 +203,9 @@ fn ids_table(view: &View<'_>) -> Table {
     let row = |case: Case| {
         let figures =
             [PROCESS_IDS, THREAD_IDS, HELPERS].map(|metric| counted(view, metric, case).unwrap_or_default());
-        let on = case.library.map_or_else(String::new, |library| format!(", {}", library.in_words()));
+        let on = case
+            .library
+            .map_or_else(String::new, |library| format!(", {}", library.in_words()));
         std::iter::once(format!("{} by {}{on}", case.count, case.unit.name()))
             .chain(figures)
             .collect::<Vec<_>>()
@@ -211,7 +217,11 @@ fn ids_table(view: &View<'_>) -> Table {
         "Ids of eight units",
         "",
         ["units", "process ids", "thread ids", "helper tasks"],
-        [THREADS, PROCESSES].into_iter().chain(libraries).map(row).collect(),
+        [THREADS, PROCESSES]
+            .into_iter()
+            .chain(libraries)
+            .map(row)
+            .collect(),
     )
 }
 
@@ -285,7 +295,10 @@ mod tests {
             verdict(&with_old, "old-library-threads-are-processes"),
             Some(Verdict::Holds)
         );
-        assert_eq!(verdict(&with_old, "threads-share-process-id"), Some(Verdict::Holds));
+        assert_eq!(
+            verdict(&with_old, "threads-share-process-id"),
+            Some(Verdict::Holds)
+        );
         assert_eq!(
             sentence(&all),
             "8 threads have one process id and 8 thread ids; 8 processes have 8 process ids and 8 thread ids. The thread library adds no thread of its own."

@@ -96,7 +96,10 @@ mod tests {
         assert_eq!(runtime.lack, None);
         let create = &crate::create::EXPERIMENT;
         let sample = crate::runtimes::guest::testing::sample(create, &params, Some(runtime));
-        assert!(sample.value("ns_per_unit").is_some_and(|ns| ns > 0.0), "{sample:?}");
+        assert!(
+            sample.value("ns_per_unit").is_some_and(|ns| ns > 0.0),
+            "{sample:?}"
+        );
     }
 
     /// The row that the worked example's claim would have in `claims.csv`.

@@ -83,7 +83,11 @@ mod tests {
                 ("chat_threads", library.chat_threads()),
             ] {
                 assert_eq!(program.name, format!("{name}_{}", library.name()));
-                assert_eq!(program.elf.is_empty(), !program.why_missing.is_empty(), "{program:?}");
+                assert_eq!(
+                    program.elf.is_empty(),
+                    !program.why_missing.is_empty(),
+                    "{program:?}"
+                );
             }
         }
     }

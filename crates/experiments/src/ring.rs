@@ -406,7 +406,10 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
 fn libraries_alike() -> Test {
     let cell = |ring| {
         let of = |library| THREADS.ring(ring).library(library).switch();
-        (format!("ring={ring}"), of(Some(Library::LinuxThreads)).over(of(None)))
+        (
+            format!("ring={ring}"),
+            of(Some(Library::LinuxThreads)).over(of(None)),
+        )
     };
     each(Quote::Largest, TABLED.map(cell)).recreated(NOT_SHOWN)
 }

@@ -266,7 +266,16 @@ const ERLANG: Kind = Kind {
     files: &[("guest.erl", include_str!("../../../guests/erlang/guest.erl"))],
     build: &["{compiler}", "-o", "{to}", "guest.erl"],
     build_with: &[],
-    start: &["{program}", "-noshell", "-pa", "{to}", "-run", "guest", "main", "-extra"],
+    start: &[
+        "{program}",
+        "-noshell",
+        "-pa",
+        "{to}",
+        "-run",
+        "guest",
+        "main",
+        "-extra",
+    ],
     starts_ms: 300,
     does: &Does::ALL,
     units: &[Unit {
@@ -453,8 +462,15 @@ mod tests {
             assert_eq!(kind.compiler.is_some(), !kind.build.is_empty(), "{}", kind.name);
             assert!(!kind.units.is_empty() && kind.units.iter().all(|unit| unit.least >= kind.least));
         }
-        let units: BTreeSet<&str> = KINDS.iter().flat_map(|kind| kind.units).map(|unit| unit.kind).collect();
-        assert_eq!(units.len(), KINDS.iter().map(|kind| kind.units.len()).sum::<usize>());
+        let units: BTreeSet<&str> = KINDS
+            .iter()
+            .flat_map(|kind| kind.units)
+            .map(|unit| unit.kind)
+            .collect();
+        assert_eq!(
+            units.len(),
+            KINDS.iter().map(|kind| kind.units.len()).sum::<usize>()
+        );
     }
 
     #[test]
@@ -470,7 +486,10 @@ mod tests {
     fn what_is_not_there_says_how_to_have_it_and_an_old_version_what_it_lacks() {
         let lack = JAVA.not_found();
         assert_eq!(lack.of, Need::Program);
-        assert!(lack.says.starts_with("java not found; to have it, install a JDK"), "{lack}");
+        assert!(
+            lack.says.starts_with("java not found; to have it, install a JDK"),
+            "{lack}"
+        );
         let lacks = |version: &str| {
             let old = [runtime("java-old", version)];
             let lacks = units(&old, Does::Create);

@@ -38,7 +38,9 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
         Does::Ring => vec![(&ring::EXPERIMENT, of().with("ring", 3).with("cpus", 1))],
         Does::Idle => vec![(&footprint::EXPERIMENT, of().with("count", 4).with("cpus", 1))],
         Does::Most => vec![(&limits::EXPERIMENT, of().with("count", 5).with("cpus", 1))],
-        Does::Pool => ["cpu", "io"].map(|kind| (&turnaround::EXPERIMENT, pool(kind))).to_vec(),
+        Does::Pool => ["cpu", "io"]
+            .map(|kind| (&turnaround::EXPERIMENT, pool(kind)))
+            .to_vec(),
     }
 }
 
@@ -61,10 +63,15 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment() {
         }
         for (experiment, params) in cases(does, &runtime.name, unit.name) {
             let sample = sample(experiment, &params, runtime);
-            let which = format!("{}/{params} with {} {}", experiment.id, runtime.kind, runtime.version);
+            let which = format!(
+                "{}/{params} with {} {}",
+                experiment.id, runtime.kind, runtime.version
+            );
             assert_eq!(sample.status, Status::Ok, "{which}: {:?}", sample.reason);
             let primary = experiment.primary[0].name;
-            let value = sample.value(primary).unwrap_or_else(|| panic!("{which}: {sample:?}"));
+            let value = sample
+                .value(primary)
+                .unwrap_or_else(|| panic!("{which}: {sample:?}"));
             // What so few idle units add may be less than the machine's noise.
             assert!(value > 0.0 || experiment.id == "footprint", "{which}: {value}");
             ran += 1;
@@ -86,7 +93,11 @@ fn a_guest_says_what_it_cannot_do() {
             let mut command = std::process::Command::new(program);
             let output = command.args(first).args(arguments).output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
-            assert!(said.starts_with("error ") && said.contains(says), "{}: {said:?}", runtime.name);
+            assert!(
+                said.starts_with("error ") && said.contains(says),
+                "{}: {said:?}",
+                runtime.name
+            );
             assert_eq!(said.lines().count(), 1, "{}: {said:?}", runtime.name);
             assert_eq!(output.status.code(), Some(1), "{}", runtime.name);
         }

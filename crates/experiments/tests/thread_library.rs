@@ -51,7 +51,10 @@ fn compiled(folder: &Path, is_recreated: bool) -> PathBuf {
 fn started(program: &Path, case: &str) -> Child {
     let mut command = Command::new(program);
     command.arg(case).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
@@ -59,7 +62,12 @@ fn started(program: &Path, case: &str) -> Child {
 fn ended(mut child: Child) -> (ExitStatus, String, String) {
     let (mut said, mut complaint) = (String::new(), String::new());
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut complaint)
+        .unwrap();
     let status = child.wait().unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -119,11 +127,21 @@ fn who_loses_the_manager_or_the_first_thread_ends_and_leaves_nobody_behind() {
         assert!(alive_in_group(child.id()).len() > 20, "a process for each thread");
         let first = child.id().to_string();
         let killed = if kills_manager { manager } else { first.as_str() };
-        assert!(Command::new("kill").args(["-9", killed]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-9", killed])
+                .status()
+                .unwrap()
+                .success()
+        );
         child.stdout = Some(says.into_inner());
         let (status, _, complaint) = ended(child);
         let expected = match kills_manager {
-            true => (Some(1), None, "linuxthreads: the manager has died, and so all threads end\n"),
+            true => (
+                Some(1),
+                None,
+                "linuxthreads: the manager has died, and so all threads end\n",
+            ),
             false => (None, Some(9), ""),
         };
         assert_eq!((status.code(), status.signal(), complaint.as_str()), expected);

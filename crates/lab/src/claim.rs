@@ -428,7 +428,10 @@ mod tests {
         assert!(measured.says.ends_with(says), "{measured:?}");
         let lack = Lack::new(Need::Program, "no compiler");
         let lacking = told(testing::lacking(on(2), lack));
-        assert_eq!((lacking.verdict, lacking.recreated), (Some(Verdict::NotTestable), None));
+        assert_eq!(
+            (lacking.verdict, lacking.recreated),
+            (Some(Verdict::NotTestable), None)
+        );
     }
 
     #[test]

@@ -526,7 +526,12 @@ mod tests {
         let site = crate::testing::site(crate::site::Profile::Quick, 1);
         let picked = |only: Selector| {
             let chosen = choose(&[&BESIDE], &site, &only, &Selector::default()).unwrap();
-            let ids: Vec<String> = chosen[0].plan.cases.iter().map(|case| case.params.to_string()).collect();
+            let ids: Vec<String> = chosen[0]
+                .plan
+                .cases
+                .iter()
+                .map(|case| case.params.to_string())
+                .collect();
             ids
         };
         assert_eq!(picked(Selector::default()).len(), 4);

@@ -308,7 +308,10 @@ mod tests {
         };
         assert_eq!(noise(false, None), "");
         assert_eq!(noise(true, None), " in disturbed rounds");
-        assert_eq!(noise(false, Some("the old kernel")), ", re-created on this kernel");
+        assert_eq!(
+            noise(false, Some("the old kernel")),
+            ", re-created on this kernel"
+        );
         assert!(noise(true, Some("it")).starts_with(" in disturbed rounds, re-created"));
     }
 

@@ -39,7 +39,13 @@ impl Runtime {
     /// Whether a run that was begun with this can go on with the `other`: its samples would be of the same program.
     #[must_use]
     pub fn is_as(&self, other: &Self) -> bool {
-        let of = |runtime: &Self| (runtime.name.clone(), runtime.kind.clone(), runtime.version.clone());
+        let of = |runtime: &Self| {
+            (
+                runtime.name.clone(),
+                runtime.kind.clone(),
+                runtime.version.clone(),
+            )
+        };
         of(self) == of(other) && self.lack.is_some() == other.lack.is_some()
     }
 }

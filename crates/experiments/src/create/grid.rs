@@ -227,7 +227,9 @@ impl Case {
         if self.parent_mib >= PARENT_MIB[1] && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
             return Some(Lack::memory(MEMORY_FOR_LARGEST_MIB, site.free_memory_mib));
         }
-        let in_c = (self.program == Program::C).then(|| self.program_in_c().missing()).flatten();
+        let in_c = (self.program == Program::C)
+            .then(|| self.program_in_c().missing())
+            .flatten();
         in_c.or_else(|| self.method.runs_program().then(|| EXIT.missing()).flatten())
     }
 

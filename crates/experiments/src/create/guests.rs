@@ -93,7 +93,10 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
         };
         Some(on.iter().map(planned).collect::<Vec<_>>())
     };
-    runtimes::units(&site.runtimes, Does::Create).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Create)
+        .filter_map(of_unit)
+        .flatten()
+        .collect()
 }
 
 /// Runs the case with these parameters.
@@ -230,7 +233,10 @@ mod tests {
 
     /// What a guest says that takes so many µs for each batch.
     fn says(batches_us: [u32; 10]) -> String {
-        let batches = batches_us.iter().zip(1..).map(|(us, number)| format!(" batch_{number}_ns={us}000"));
+        let batches = batches_us
+            .iter()
+            .zip(1..)
+            .map(|(us, number)| format!(" batch_{number}_ns={us}000"));
         format!("echo done made=100{}", batches.collect::<String>())
     }
 
@@ -242,14 +248,21 @@ mod tests {
         let near = |metric: Metric, us: f64| {
             let value = sample.value(metric.name).unwrap();
             // Stretched by what a look at the clock takes.
-            assert!((0.999..2.0).contains(&(value / (us * 1e3))), "{metric:?}: {value}");
+            assert!(
+                (0.999..2.0).contains(&(value / (us * 1e3))),
+                "{metric:?}: {value}"
+            );
         };
         near(PER_UNIT, 3.0);
         near(COLD, 90.0);
         near(WHOLE, 13.5);
         near(BATCHES[9], 1.0);
         assert!(sample.value(STARTUP.name).unwrap() > 0.0);
-        assert!(sample.tags.contains(&"version-1.26".to_owned()), "{:?}", sample.tags);
+        assert!(
+            sample.tags.contains(&"version-1.26".to_owned()),
+            "{:?}",
+            sample.tags
+        );
     }
 
     #[test]
@@ -258,19 +271,52 @@ mod tests {
         let none = says([1; 10]).replace("made=100", "made=0");
         let lacking = Runtime::lacking("go", "go", Lack::new(Need::Program, "go not found"));
         for (runtime, unit, status, says) in [
-            (of("echo nonsense"), "goroutine", Status::Failed, "the guest: it answered \"nonsense\""),
-            (of("echo done made=100"), "goroutine", Status::Failed, "batch_1_ns=NUMBER is wanted"),
-            (of("kill -9 $$"), "goroutine", Status::Failed, "the guest: it ended with signal: 9"),
-            (of("exit 3"), "goroutine", Status::Failed, "the guest: it ended with exit status: 3"),
+            (
+                of("echo nonsense"),
+                "goroutine",
+                Status::Failed,
+                "the guest: it answered \"nonsense\"",
+            ),
+            (
+                of("echo done made=100"),
+                "goroutine",
+                Status::Failed,
+                "batch_1_ns=NUMBER is wanted",
+            ),
+            (
+                of("kill -9 $$"),
+                "goroutine",
+                Status::Failed,
+                "the guest: it ended with signal: 9",
+            ),
+            (
+                of("exit 3"),
+                "goroutine",
+                Status::Failed,
+                "the guest: it ended with exit status: 3",
+            ),
             (of(&none), "goroutine", Status::Failed, "made 0 units of 100"),
-            (of("echo error no memory; exit 1"), "goroutine", Status::Failed, "the guest: no memory"),
-            (of(""), "thread", Status::Failed, "unit is thread; it must be one of goroutine of go"),
+            (
+                of("echo error no memory; exit 1"),
+                "goroutine",
+                Status::Failed,
+                "the guest: no memory",
+            ),
+            (
+                of(""),
+                "thread",
+                Status::Failed,
+                "unit is thread; it must be one of goroutine of go",
+            ),
             (Some(lacking), "goroutine", Status::Skipped, "go not found"),
             (None, "goroutine", Status::Failed, "begin again with --runtime go"),
         ] {
             let sample = sample(&EXPERIMENT, &case("go", unit, 100).params(), runtime);
             let reason = sample.reason.unwrap_or_default();
-            assert!(sample.status == status && reason.contains(says), "{status:?}: {reason}");
+            assert!(
+                sample.status == status && reason.contains(says),
+                "{status:?}: {reason}"
+            );
         }
         let old = script("java", "17.0.13", "");
         let sample = sample(&EXPERIMENT, &case("java", "virtual", 100).params(), Some(old));
@@ -291,7 +337,9 @@ mod tests {
         };
         let planned = |profile| -> Vec<(String, Option<Need>)> {
             let cases = plan(&with(profile)).into_iter();
-            cases.map(|case| (case.params.to_string(), case.skip.map(|lack| lack.of))).collect()
+            cases
+                .map(|case| (case.params.to_string(), case.skip.map(|lack| lack.of)))
+                .collect()
         };
         let program = Some(Need::Program);
         let quick = [
@@ -299,7 +347,10 @@ mod tests {
             ("runtime=java,unit=virtual,count=33330,cpus=1", program),
             ("runtime=go,unit=goroutine,count=100000,cpus=1", program),
         ];
-        assert_eq!(planned(Profile::Quick), quick.map(|(case, lack)| (case.to_owned(), lack)));
+        assert_eq!(
+            planned(Profile::Quick),
+            quick.map(|(case, lack)| (case.to_owned(), lack))
+        );
         assert_eq!(planned(Profile::Standard).len(), 6);
         let whole = (EXPERIMENT.plan)(&with(Profile::Quick));
         let usual = (EXPERIMENT.plan)(&testing::site(Profile::Quick, 2));
@@ -326,12 +377,19 @@ mod tests {
             let metrics = [PER_UNIT, COLD, WHOLE, STARTUP].into_iter().chain(BATCHES);
             testing::case(case, metrics.map(|metric| (metric, vec![us * 1e3; 7])))
         };
-        let cases = vec![of(case("java", "platform", 10), 80.0), of(case("java-25", "virtual", 10), 2.0)];
+        let cases = vec![
+            of(case("java", "platform", 10), 80.0),
+            of(case("java-25", "virtual", 10), 2.0),
+        ];
         let view = testing::view("create", Profile::Quick, cases);
         let mut answer = Answer::default();
         read(&view, &mut answer);
         let labels = ["Java thread", "Java virtual thread (java-25)"];
-        let names: Vec<&str> = answer.figures[0].series.iter().map(|line| line.name.as_str()).collect();
+        let names: Vec<&str> = answer.figures[0]
+            .series
+            .iter()
+            .map(|line| line.name.as_str())
+            .collect();
         assert_eq!(names, labels);
         assert_eq!(answer.figures[0].series[0].points.len(), 10);
         let rows = &answer.tables[0].rows;

@@ -230,7 +230,10 @@ mod tests {
         }
         let forked = Case::base(Method::Fork, 30).library(Some(Library::Musl));
         let refused = run(forked).reason.unwrap();
-        assert!(refused.contains("method is fork; it must be pthread"), "{refused}");
+        assert!(
+            refused.contains("method is fork; it must be pthread"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -18,8 +18,8 @@ use threadgauge_lab::prelude::*;
 use crate::runtimes;
 
 pub use self::grid::Unit;
-pub use self::read::{process_on_one, process_over_thread, thread_on};
 pub(crate) use self::read::thread_of;
+pub use self::read::{process_on_one, process_over_thread, thread_on};
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -26,15 +26,23 @@ pub fn chart(view: &View<'_>, [thread, process]: [Statistic; 2]) -> Option<Figur
     };
     let kept = |of: Statistic| of.over(thread.clone());
     let guests = |of: &dyn Fn(&Guests) -> Statistic| -> Vec<(String, Statistic)> {
-        let points = cases.iter().map(|case| (runtimes::label(case.runtime, case.unit), of(case)));
+        let points = cases
+            .iter()
+            .map(|case| (runtimes::label(case.runtime, case.unit), of(case)));
         points.collect()
     };
     let line = |of_process: Statistic, of_guest: &dyn Fn(&Guests) -> Statistic| {
         let process = ("process in C".to_owned(), of_process);
-        std::iter::once(process).chain(guests(of_guest)).collect::<Vec<_>>()
+        std::iter::once(process)
+            .chain(guests(of_guest))
+            .collect::<Vec<_>>()
     };
-    let made = line(made(create::process_on_one()), &|case| made(create::guests::time(created(case))));
-    let handed = line(handed(ring::process_hop()), &|case| handed(ring::guests::hop(handing(case))));
+    let made = line(made(create::process_on_one()), &|case| {
+        made(create::guests::time(created(case)))
+    });
+    let handed = line(handed(ring::process_hop()), &|case| {
+        handed(ring::guests::hop(handing(case)))
+    });
     let kept = line(kept(process), &|case| kept(memory(*case)));
     Chart::new(view, "by-runtime", "What a unit costs by runtime")
         .x(Scale::Category, "unit")

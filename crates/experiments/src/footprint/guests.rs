@@ -57,7 +57,9 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
             ..case.planned(kind, unit)
         })
     };
-    runtimes::units(&site.runtimes, Does::Idle).filter_map(of_unit).collect()
+    runtimes::units(&site.runtimes, Does::Idle)
+        .filter_map(of_unit)
+        .collect()
 }
 
 /// Runs the case with these parameters.
@@ -91,7 +93,8 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 /// The memory of a guest with so many idle units.
 fn idle(runtime: &Runtime, unit: &Unit, count: u64, deadline: Duration) -> Result<Memory, CaseError> {
-    let mut talk = guest::start(runtime, &[&"idle", &unit.name, &count], deadline).map_err(TalkError::of_case)?;
+    let mut talk =
+        guest::start(runtime, &[&"idle", &unit.name, &count], deadline).map_err(TalkError::of_case)?;
     let Waiting { made } = talk.told("ready").map_err(TalkError::of_case)?;
     if made < count {
         let says = format!("{} {} of {count} was refused", unit.kind, made + 1);
@@ -118,7 +121,11 @@ pub fn memory(case: Guests) -> Statistic {
 pub fn read(view: &View<'_>, answer: &mut Answer) {
     let rows = runtimes::cases::<Guests>(view).into_iter().filter_map(|case| {
         let whole = view.estimate(&memory(case))?.show("B");
-        let mut row = vec![runtimes::label(case.runtime, case.unit), case.count.to_string(), whole];
+        let mut row = vec![
+            runtimes::label(case.runtime, case.unit),
+            case.count.to_string(),
+            whole,
+        ];
         let metrics = PARTS.into_iter().map(|(_, metric)| metric).chain([RUNTIME]);
         row.extend(metrics.map(|metric| view.shown(&metric.of(case), "B")));
         Some(row)
@@ -173,7 +180,10 @@ mod tests {
         let value = |metric: Metric| sample.value(metric.name).unwrap();
         // Nine processes, each with a page of its own at least.
         assert!(value(PARTS[0].1) >= 4096.0, "{sample:?}");
-        assert!(value(PARTS[1].1) >= 4096.0 && value(RUNTIME) >= 4096.0, "{sample:?}");
+        assert!(
+            value(PARTS[1].1) >= 4096.0 && value(RUNTIME) >= 4096.0,
+            "{sample:?}"
+        );
         let parts: f64 = PARTS.into_iter().map(|(_, part)| value(part)).sum();
         assert!((value(MEMORY) - parts).abs() < 1.0, "{sample:?}");
     }
@@ -181,14 +191,29 @@ mod tests {
     #[test]
     fn a_guest_that_keeps_fewer_or_says_so_is_told_apart() {
         for (text, status, says) in [
-            ("echo ready made=$(($3 - 1))", Status::Skipped, "goroutine 1 of 1 was refused"),
-            ("echo ready made=$3; read x; echo done made=7", Status::Failed, "kept 7 units of 1"),
+            (
+                "echo ready made=$(($3 - 1))",
+                Status::Skipped,
+                "goroutine 1 of 1 was refused",
+            ),
+            (
+                "echo ready made=$3; read x; echo done made=7",
+                Status::Failed,
+                "kept 7 units of 1",
+            ),
             ("echo done made=$3", Status::Failed, "it is to begin with ready"),
-            ("echo ready made=$3; exit 4", Status::Failed, "it ended with exit status: 4"),
+            (
+                "echo ready made=$3; exit 4",
+                Status::Failed,
+                "it ended with exit status: 4",
+            ),
         ] {
             let sample = sample(&EXPERIMENT, &case(9).params(), Some(script("go", "1.26", text)));
             let reason = sample.reason.unwrap();
-            assert!(sample.status == status && reason.contains(says), "{text}: {reason}");
+            assert!(
+                sample.status == status && reason.contains(says),
+                "{text}: {reason}"
+            );
         }
     }
 
@@ -204,9 +229,15 @@ mod tests {
         assert_eq!(cases.collect::<Vec<_>>(), expected);
         let measured = testing::case(case(10), [(MEMORY, vec![2048.0; 7]), (RUNTIME, vec![8192.0; 7])]);
         let mut answer = Answer::default();
-        read(&testing::view("footprint", Profile::Quick, vec![measured]), &mut answer);
+        read(
+            &testing::view("footprint", Profile::Quick, vec![measured]),
+            &mut answer,
+        );
         let row = &answer.tables[0].rows[0];
         assert_eq!(row.len(), answer.tables[0].columns.len());
-        assert!(row[0] == "goroutine" && row[2].starts_with("2.00") && row[7].starts_with("8.00"), "{row:?}");
+        assert!(
+            row[0] == "goroutine" && row[2].starts_with("2.00") && row[7].starts_with("8.00"),
+            "{row:?}"
+        );
     }
 }

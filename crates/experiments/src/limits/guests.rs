@@ -54,7 +54,9 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
             ..case.planned(kind, unit)
         })
     };
-    runtimes::units(&site.runtimes, Does::Most).filter_map(of_unit).collect()
+    runtimes::units(&site.runtimes, Does::Most)
+        .filter_map(of_unit)
+        .collect()
 }
 
 /// Runs the case with these parameters.
@@ -96,7 +98,9 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 pub fn read(view: &View<'_>, answer: &mut Answer) {
     let rows = runtimes::cases::<Guests>(view).into_iter().filter_map(|case| {
         let alive = view.estimate(&ALIVE.of(case))?.show("count");
-        let by_guard = view.value(&CENSORED.of(case)).is_some_and(|censored| censored > 0.5);
+        let by_guard = view
+            .value(&CENSORED.of(case))
+            .is_some_and(|censored| censored > 0.5);
         let end = match by_guard {
             true => "a guard: the system allows at least so many",
             false => "the system refused another",
@@ -143,11 +147,18 @@ mod tests {
         for (text, expected) in [
             ("echo done made=$3 refused=0", Ok((30.0, 1.0))),
             ("echo done made=12 refused=1", Ok((12.0, 0.0))),
-            ("echo done made=12 refused=0", Err("made 12 units of 30, and says that 0 was refused")),
+            (
+                "echo done made=12 refused=0",
+                Err("made 12 units of 30, and says that 0 was refused"),
+            ),
             ("echo done made=31 refused=0", Err("made 31 units of 30")),
             ("echo done made=30 refused=1", Err("says that 1 was refused")),
         ] {
-            let sample = sample(&EXPERIMENT, &case().params(), Some(script("python", "3.11", text)));
+            let sample = sample(
+                &EXPERIMENT,
+                &case().params(),
+                Some(script("python", "3.11", text)),
+            );
             let reason = sample.reason.clone().unwrap_or_default();
             match expected {
                 Ok((alive, censored)) => {
@@ -169,8 +180,14 @@ mod tests {
         assert_eq!(Profile::ALL.map(|profile| plan(&with(profile)).len()), [0, 1, 1]);
         let measured = testing::case(case(), [(ALIVE, vec![12.0; 7]), (CENSORED, vec![0.0; 7])]);
         let mut answer = Answer::default();
-        read(&testing::view("limits", Profile::Standard, vec![measured]), &mut answer);
+        read(
+            &testing::view("limits", Profile::Standard, vec![measured]),
+            &mut answer,
+        );
         let row = &answer.tables[0].rows[0];
-        assert!(row[0] == "Python thread" && row[3] == "the system refused another", "{row:?}");
+        assert!(
+            row[0] == "Python thread" && row[3] == "the system refused another",
+            "{row:?}"
+        );
     }
 }

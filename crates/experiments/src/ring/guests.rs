@@ -64,7 +64,10 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
         };
         Some(rings.iter().map(planned).collect::<Vec<_>>())
     };
-    runtimes::units(&site.runtimes, Does::Ring).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Ring)
+        .filter_map(of_unit)
+        .flatten()
+        .collect()
 }
 
 /// Runs the case with these parameters.
@@ -78,7 +81,13 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let found: Found<Laps> = guest::ask(
         &runtime,
         worker,
-        &[&"ring", &unit.name, &case.ring, &WARM.as_nanos(), &TIMED.as_nanos()],
+        &[
+            &"ring",
+            &unit.name,
+            &case.ring,
+            &WARM.as_nanos(),
+            &TIMED.as_nanos(),
+        ],
         case.planned(kind, unit).deadline(),
     )?;
     let Laps { wall_ns, hops } = found.figures;
@@ -159,7 +168,10 @@ mod tests {
         let still = script("go", "1.26", "echo done wall_ns=100000 hops=0");
         let sample = sample(&EXPERIMENT, &goroutines().params(), Some(still));
         assert_eq!(sample.status, Status::Failed);
-        assert_eq!(sample.reason.as_deref(), Some("the token of the guest made no hop"));
+        assert_eq!(
+            sample.reason.as_deref(),
+            Some("the token of the guest made no hop")
+        );
     }
 
     #[test]
@@ -173,8 +185,15 @@ mod tests {
         assert!(plan(&testing::site(Profile::Paper, 2)).is_empty());
         let measured = testing::case(goroutines(), [(HOP, vec![250.0; 7])]);
         let mut answer = Answer::default();
-        read(&testing::view("ring", Profile::Quick, vec![measured]), &mut answer);
+        read(
+            &testing::view("ring", Profile::Quick, vec![measured]),
+            &mut answer,
+        );
         assert_eq!(answer.tables[0].rows[0][..3], ["goroutine", "2", "1"]);
-        assert!(answer.tables[0].rows[0][3].starts_with("250"), "{:?}", answer.tables);
+        assert!(
+            answer.tables[0].rows[0][3].starts_with("250"),
+            "{:?}",
+            answer.tables
+        );
     }
 }

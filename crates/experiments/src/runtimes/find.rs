@@ -186,7 +186,10 @@ pub(crate) mod tests {
         }
         fs::write(dir.path().join("file"), "").unwrap();
         let folders = folders_below(dir.path());
-        let names: Vec<_> = folders.iter().map(|folder| name_of(folder).to_string_lossy()).collect();
+        let names: Vec<_> = folders
+            .iter()
+            .map(|folder| name_of(folder).to_string_lossy())
+            .collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert!(folders_below(&dir.path().join("none")).is_empty());
     }

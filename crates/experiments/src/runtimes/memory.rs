@@ -25,7 +25,10 @@ impl Memory {
         settle();
         let of_all = |file: &str, name: &str| -> u64 {
             let members = members(group);
-            members.iter().map(|pid| sum_of(&format!("/proc/{pid}/{file}"), name)).sum()
+            members
+                .iter()
+                .map(|pid| sum_of(&format!("/proc/{pid}/{file}"), name))
+                .sum()
         };
         Self {
             private_kib: of_all("smaps_rollup", "Pss_Anon:"),
@@ -57,7 +60,13 @@ fn of_machine(name: &str) -> u64 {
 /// The number behind `name` on the line of a file that begins with it; 0 where there is none, or no such file.
 fn sum_of(file: &str, name: &str) -> u64 {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let number = |line: &str| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok();
+    let number = |line: &str| {
+        line.strip_prefix(name)?
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    };
     text.lines().filter_map(number).sum()
 }
 
@@ -68,8 +77,15 @@ fn settle() {
     const NOISE_KIB: u64 = 64;
     let (mut last, mut steady) = (u64::MAX, 0);
     for _ in 0..LONGEST {
-        let kib = ["PageTables:", "KernelStack:", "SUnreclaim:"].map(of_machine).into_iter().sum::<u64>();
-        steady = if kib.saturating_add(NOISE_KIB) >= last { steady + 1 } else { 0 };
+        let kib = ["PageTables:", "KernelStack:", "SUnreclaim:"]
+            .map(of_machine)
+            .into_iter()
+            .sum::<u64>();
+        steady = if kib.saturating_add(NOISE_KIB) >= last {
+            steady + 1
+        } else {
+            0
+        };
         if steady >= STEADY {
             return;
         }
@@ -102,8 +118,14 @@ mod tests {
         let (three, of_three) = held("sleep 600 & sleep 600 & echo ready made=2; read x");
         assert_eq!((one, three), (1, 3));
         assert!(of_one.private_kib > 0 && of_one.kernel_stacks_kib > 0 && of_one.slab_kib > 0);
-        assert!(of_three.private_kib > of_one.private_kib, "{of_one:?} {of_three:?}");
-        assert!(of_three.page_tables_kib > of_one.page_tables_kib, "{of_one:?} {of_three:?}");
+        assert!(
+            of_three.private_kib > of_one.private_kib,
+            "{of_one:?} {of_three:?}"
+        );
+        assert!(
+            of_three.page_tables_kib > of_one.page_tables_kib,
+            "{of_one:?} {of_three:?}"
+        );
     }
 
     crate::guests::figures! {

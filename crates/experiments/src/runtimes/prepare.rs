@@ -181,7 +181,11 @@ impl Candidate {
     /// Where it was said to be, else on the PATH. A JDK need not be on it, and `java-21` is one of that version.
     fn named(kind: &'static Kind, name: &str, at: Option<&Path>, places: &Places) -> Self {
         let on_path = || places.on_path(kind.program);
-        let program = match (at, name.strip_prefix(kind.name).and_then(|rest| rest.strip_prefix('-'))) {
+        let program = match (
+            at,
+            name.strip_prefix(kind.name)
+                .and_then(|rest| rest.strip_prefix('-')),
+        ) {
             (Some(at), _) => Some(at.to_owned()),
             (None, Some(version)) if kind.name == JAVA.name => {
                 let of_all = on_path().into_iter().chain(places.in_jdks(on_path().as_deref()));
@@ -244,7 +248,9 @@ impl Candidate {
         };
         written().map_err(|error| {
             let at = folder.display();
-            format!("its files cannot be written to {at} ({error}); set TMPDIR to a folder that can be written to")
+            format!(
+                "its files cannot be written to {at} ({error}); set TMPDIR to a folder that can be written to"
+            )
         })?;
         let compiler = match kind.compiler {
             Some(name) => Some(places.beside(program, name).ok_or_else(|| {
@@ -268,7 +274,11 @@ impl Candidate {
             let mut command = Command::new(compiler);
             command.args(arguments).current_dir(&from);
             command.envs(kind.build_with.iter().copied());
-            let Whole { status, output, complaint } = whole(&mut command, TO_BUILD)?;
+            let Whole {
+                status,
+                output,
+                complaint,
+            } = whole(&mut command, TO_BUILD)?;
             if !status.success() {
                 let first = first_error(&complaint).or_else(|| first_error(&output));
                 let first = first.unwrap_or("it gave no reason");
@@ -316,14 +326,19 @@ fn version_of(kind: &Kind, program: &Path) -> Result<String, String> {
     let at = program.display();
     if !status.success() {
         let said = first_error(&complaint).unwrap_or("nothing");
-        return Err(format!("{at} does not tell its version: it ended with {status} and said {said}"));
+        return Err(format!(
+            "{at} does not tell its version: it ended with {status} and said {said}"
+        ));
     }
     // Some say it on the one, some on the other.
     let version = first_number(&output).or_else(|| first_number(&complaint));
     let version = version.ok_or_else(|| format!("{at} does not tell its version"))?;
     match major(version) {
         Some(found) if found >= kind.least => Ok(version.to_owned()),
-        _ => Err(format!("{at} is of version {version}, and its guest needs {} or later", kind.least)),
+        _ => Err(format!(
+            "{at} is of version {version}, and its guest needs {} or later",
+            kind.least
+        )),
     }
 }
 
@@ -336,7 +351,9 @@ fn first_number(text: &str) -> Option<&str> {
 fn number_in(text: &str) -> Option<&str> {
     let begin = text.find(|c: char| c.is_ascii_digit())?;
     let rest = &text[begin..];
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
     Some(rest[..end].trim_end_matches('.'))
 }
 
@@ -393,12 +410,20 @@ mod tests {
 
     #[test]
     fn a_name_is_of_a_kind_and_may_say_where_it_is() {
-        for text in ["all", "java", "java-21", "python-3.12=/opt/python3.12/bin/python3"] {
+        for text in [
+            "all",
+            "java",
+            "java-21",
+            "python-3.12=/opt/python3.12/bin/python3",
+        ] {
             assert_eq!(text.parse::<Asked>().unwrap().to_string(), text);
         }
         for (text, says) in [
             ("", "`` is no name of a runtime"),
-            ("jawa", "there is no runtime `jawa` (did you mean `java`?); there are all, java, go, "),
+            (
+                "jawa",
+                "there is no runtime `jawa` (did you mean `java`?); there are all, java, go, ",
+            ),
             ("all=/usr/bin/java", "there is no runtime `all`"),
             ("java-../x", "is no name of a runtime"),
             ("java=bin/java", "the path of a program begins with /"),
@@ -435,10 +460,16 @@ mod tests {
         let places = places(&[&bin], &[&a, &b, &c, &d]);
         let version = |name: &str, version: &str| (name.to_owned(), version.to_owned(), None::<String>);
         let all = told(&prepare(&asked("all"), &places).unwrap());
-        assert_eq!(all[..2], [version("java", "17.0.13"), version("java-21", "21.0.5")]);
+        assert_eq!(
+            all[..2],
+            [version("java", "17.0.13"), version("java-21", "21.0.5")]
+        );
         assert_eq!(all[2].0, "go");
         // By name, and by where it is; who is named twice is there once.
-        let some = asked(&format!("java-21,java,java-old={},java", c.join("bin/java").display()));
+        let some = asked(&format!(
+            "java-21,java,java-old={},java",
+            c.join("bin/java").display()
+        ));
         let some = told(&prepare(&some, &places).unwrap());
         let expected = [
             version("java-21", "21.0.5"),
@@ -481,12 +512,18 @@ mod tests {
                      echo '# guest' >&2; echo './main.go:3:1: undefined: x' >&2; echo more >&2; exit 1\n";
         program(&bin.join("go"), fails);
         let says = lack("go", &here);
-        assert!(says.ends_with("/go cannot build its guest: ./main.go:3:1: undefined: x"), "{says}");
+        assert!(
+            says.ends_with("/go cannot build its guest: ./main.go:3:1: undefined: x"),
+            "{says}"
+        );
         // Without a compiler.
         jdk(&dir.path().join("jdk"), "21");
         fs::remove_file(dir.path().join("jdk/bin/javac")).unwrap();
         let says = lack("java", &places(&[&dir.path().join("jdk/bin")], &[]));
-        assert!(says.starts_with("java: its guest is built by javac, which is neither beside "), "{says}");
+        assert!(
+            says.starts_with("java: its guest is built by javac, which is neither beside "),
+            "{says}"
+        );
     }
 
     #[test]
@@ -495,8 +532,14 @@ mod tests {
         for (number, (script, why)) in [
             ("#!/bin/sh\nexit 0\n", "does not tell its version"),
             ("#!/bin/sh\necho none\n", "does not tell its version"),
-            ("#!/bin/sh\necho no memory >&2; exit 1\n", "it ended with exit status: 1 and said no memory"),
-            ("#!/bin/sh\necho v14.21.3\n", "is of version 14.21.3, and its guest needs 16 or later"),
+            (
+                "#!/bin/sh\necho no memory >&2; exit 1\n",
+                "it ended with exit status: 1 and said no memory",
+            ),
+            (
+                "#!/bin/sh\necho v14.21.3\n",
+                "is of version 14.21.3, and its guest needs 16 or later",
+            ),
             ("#!/nowhere/sh\n", "cannot be started: No such file or directory"),
             ("#!/bin/sh\nkill -9 $$\n", "it ended with signal: 9"),
         ]
@@ -506,7 +549,10 @@ mod tests {
             let bin = dir.path().join(number.to_string());
             program(&bin.join("node"), script);
             let says = lack("node", &places(&[&bin], &[]));
-            assert!(says.starts_with("node: ") && says.contains(why), "{script}: {says}");
+            assert!(
+                says.starts_with("node: ") && says.contains(why),
+                "{script}: {says}"
+            );
         }
     }
 
@@ -517,7 +563,10 @@ mod tests {
         let real = real.join("node");
         let says = "#!/bin/sh\n[ $1 = -p ] && echo WHERE || echo v20.1.0\n";
         program(&real, &says.replace("WHERE", &real.display().to_string()));
-        program(&path.join("node"), &format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.display()));
+        program(
+            &path.join("node"),
+            &format!("#!/bin/sh\nexec '{}' \"$@\"\n", real.display()),
+        );
         let here = places(&[&path], &[]);
         let found = prepare(&asked("node"), &here).unwrap();
         assert_eq!(found.runtimes[0].program, real.display().to_string());
@@ -533,11 +582,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         jdk(&dir.path().join("jdk"), "21.0.5");
         let bin = dir.path().join("jdk/bin");
-        let before = prepare(&asked("java,go"), &places(&[&bin], &[])).unwrap().runtimes;
+        let before = prepare(&asked("java,go"), &places(&[&bin], &[]))
+            .unwrap()
+            .runtimes;
         let nothing = places(&[], &[]);
         let now = again(&before, &nothing).unwrap();
-        assert!(before.iter().zip(&now.runtimes).all(|(before, now)| before.is_as(now)));
-        assert_ne!(before[0].command, now.runtimes[0].command, "it is in a folder of its own");
+        assert!(
+            before
+                .iter()
+                .zip(&now.runtimes)
+                .all(|(before, now)| before.is_as(now))
+        );
+        assert_ne!(
+            before[0].command, now.runtimes[0].command,
+            "it is in a folder of its own"
+        );
         // Another version is another program.
         jdk(&dir.path().join("jdk"), "21.0.6");
         let newer = again(&before, &nothing).unwrap();
@@ -547,7 +606,10 @@ mod tests {
             name: "../../etc".to_owned(),
             ..before[0].clone()
         };
-        assert_eq!(again(std::slice::from_ref(&foreign), &nothing).unwrap().runtimes, [foreign]);
+        assert_eq!(
+            again(std::slice::from_ref(&foreign), &nothing).unwrap().runtimes,
+            [foreign]
+        );
     }
 
     #[test]
@@ -560,7 +622,10 @@ mod tests {
             ("27", Some("27")),
             ("It is 3. No, 4.", Some("3")),
             ("none", None),
-            ("Picked up JAVA_TOOL_OPTIONS: -Xmx512m\nopenjdk version \"21\"", Some("21")),
+            (
+                "Picked up JAVA_TOOL_OPTIONS: -Xmx512m\nopenjdk version \"21\"",
+                Some("21"),
+            ),
         ] {
             assert_eq!(first_number(said), version, "{said}");
         }

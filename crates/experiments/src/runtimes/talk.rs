@@ -63,7 +63,10 @@ impl fmt::Display for TalkError {
             Self::NotStarted { program, error } => write!(f, "{program} cannot be started: {error}"),
             Self::TooLong(most) => {
                 let seconds = most.as_secs_f64();
-                write!(f, "it took longer than {seconds:.0} s and was ended; a smaller --set may fit")
+                write!(
+                    f,
+                    "it took longer than {seconds:.0} s and was ended; a smaller --set may fit"
+                )
             }
             Self::TooMuch => write!(f, "it said more than {MOST_BYTES} bytes and was ended"),
             Self::Ended { status, complaint } => match first_error(complaint) {
@@ -97,7 +100,9 @@ pub fn first_error(complaint: &str) -> Option<&str> {
     let said = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let mut lines = complaint.lines().map(str::trim).filter(said);
     let first = lines.clone().next();
-    lines.find(|line| line.to_ascii_lowercase().contains("error")).or(first)
+    lines
+        .find(|line| line.to_ascii_lowercase().contains("error"))
+        .or(first)
 }
 
 /// A program that runs. Dropped, it is ended, and all of its group.
@@ -199,7 +204,9 @@ impl Talk {
             let why = "it was to say no more".to_owned();
             return Err(TalkError::Nonsense { line, why });
         }
-        let Whole { status, complaint, .. } = self.whole()?;
+        let Whole {
+            status, complaint, ..
+        } = self.whole()?;
         match status.success() {
             true => Ok(()),
             false => Err(TalkError::Ended { status, complaint }),
@@ -382,7 +389,10 @@ mod tests {
         let warns = "echo warning >&2; echo done wall_ns=7 made=3; echo again >&2";
         assert_eq!(asked(warns, LONG), Ok([7, 3]));
         // In pieces.
-        assert_eq!(asked("printf 'done wall_'; sleep 0.02; echo ns=7 made=3", LONG), Ok([7, 3]));
+        assert_eq!(
+            asked("printf 'done wall_'; sleep 0.02; echo ns=7 made=3", LONG),
+            Ok([7, 3])
+        );
     }
 
     #[test]
@@ -392,7 +402,10 @@ mod tests {
             ("echo done made=3 wall_ns=7", "wall_ns=NUMBER is wanted"),
             ("printf 'done wall_ns=7 made=3'", "the line has no end"),
             ("echo done wall_ns=7 made=3; echo more", "it was to say no more"),
-            ("echo done wall_ns=7 made=3; exit 3", "it ended with exit status: 3"),
+            (
+                "echo done wall_ns=7 made=3; exit 3",
+                "it ended with exit status: 3",
+            ),
             ("echo error no unit of that name; exit 1", "no unit of that name"),
             ("exit 3", "it ended with exit status: 3"),
             ("kill -9 $$", "it ended with signal: 9 (SIGKILL)"),
@@ -411,7 +424,8 @@ mod tests {
     /// Whether a process is there and has not ended.
     fn runs(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| !rest.starts_with('Z'))
     }
 
     fn wait_until(holds: impl Fn() -> bool) {
@@ -462,7 +476,10 @@ mod tests {
 
     #[test]
     fn one_that_waits_for_the_end_of_its_input_is_told_it() {
-        let mut talk = shell("echo done wall_ns=1 made=2; cat; echo done wall_ns=3 made=4", LONG);
+        let mut talk = shell(
+            "echo done wall_ns=1 made=2; cat; echo done wall_ns=3 made=4",
+            LONG,
+        );
         let mut made = || talk.told::<Made>("done").map(|of| of.made).unwrap();
         assert_eq!(made(), 2);
         talk.end_input();

@@ -72,7 +72,9 @@ impl Figures for Ends {
     fn take(mut next: impl FnMut(&str) -> Result<u64, String>) -> Result<Self, String> {
         let elapsed_ns = next("elapsed_ns")?;
         // As many as there are: whoever asked knows how many.
-        let turnarounds_ns = (1..).map_while(|i: u64| next(&format!("turnaround_{i}_ns")).ok()).collect();
+        let turnarounds_ns = (1..)
+            .map_while(|i: u64| next(&format!("turnaround_{i}_ns")).ok())
+            .collect();
         Ok(Self {
             elapsed_ns,
             turnarounds_ns,
@@ -106,7 +108,10 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
         ];
         Some(sets.map(of))
     };
-    runtimes::units(&site.runtimes, Does::Pool).filter_map(of_unit).flatten().collect()
+    runtimes::units(&site.runtimes, Does::Pool)
+        .filter_map(of_unit)
+        .flatten()
+        .collect()
 }
 
 /// Runs the case with these parameters.
@@ -129,7 +134,11 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
         turnarounds_ns,
     } = found.figures;
     if turnarounds_ns.len() as u64 != case.count {
-        let says = format!("the guest told of {} computations of {}", turnarounds_ns.len(), case.count);
+        let says = format!(
+            "the guest told of {} computations of {}",
+            turnarounds_ns.len(),
+            case.count
+        );
         return Err(CaseError::Failed(says));
     }
     let length_ns = case.length_ms as f64 * 1e6;
@@ -205,9 +214,15 @@ mod tests {
     #[test]
     fn who_does_not_tell_of_each_has_failed() {
         for (text, says) in [
-            ("echo done elapsed_ns=3 turnaround_1_ns=1", "told of 1 computations of 3"),
+            (
+                "echo done elapsed_ns=3 turnaround_1_ns=1",
+                "told of 1 computations of 3",
+            ),
             ("echo done elapsed_ns=3", "told of 0 computations of 3"),
-            ("echo done elapsed_ns=3 turnaround_2_ns=1", "told of 0 computations of 3"),
+            (
+                "echo done elapsed_ns=3 turnaround_2_ns=1",
+                "told of 0 computations of 3",
+            ),
             ("echo done turnaround_1_ns=1", "elapsed_ns=NUMBER is wanted"),
         ] {
             let sample = sample(&EXPERIMENT, &case().params(), Some(script("go", "1.26", text)));
@@ -219,7 +234,10 @@ mod tests {
             ..case()
         };
         let refused = Guests::possible(&other.params()).unwrap_err().to_string();
-        assert!(refused.contains("kind is mix50; it must be cpu or io"), "{refused}");
+        assert!(
+            refused.contains("kind is mix50; it must be cpu or io"),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -234,7 +252,10 @@ mod tests {
             };
             case.ideal().as_millis()
         };
-        assert_eq!([ms(Work::Cpu, 8, 1), ms(Work::Cpu, 8, 2), ms(Work::Cpu, 3, 4)], [80, 40, 30]);
+        assert_eq!(
+            [ms(Work::Cpu, 8, 1), ms(Work::Cpu, 8, 2), ms(Work::Cpu, 3, 4)],
+            [80, 40, 30]
+        );
         assert_eq!([ms(Work::Io, 8, 1), ms(Work::Io, 1, 4)], [10, 80]);
     }
 
@@ -249,7 +270,10 @@ mod tests {
         let metrics = [(ELAPSED, 160e6), (TURNAROUND, 4.5), (OVER_IDEAL, 1.0)];
         let measured = testing::case(case(), metrics.map(|(metric, value)| (metric, vec![value; 7])));
         let mut answer = Answer::default();
-        read(&testing::view("turnaround", Profile::Quick, vec![measured]), &mut answer);
+        read(
+            &testing::view("turnaround", Profile::Quick, vec![measured]),
+            &mut answer,
+        );
         let row = &answer.tables[0].rows[0];
         assert_eq!(row[..5], ["goroutine", "cpu", "3 of 10 ms", "2", "1"]);
     }

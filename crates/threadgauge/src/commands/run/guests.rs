@@ -29,7 +29,9 @@ pub fn asked(options: &RunOptions, only: &Selector) -> Result<Vec<Asked>> {
     let mut asked = options.runtime.clone();
     for value in only.values("runtime") {
         let name = value.to_string();
-        let is_known = asked.iter().any(|of| matches!(of, Asked::One { name: known, .. } if *known == name));
+        let is_known = asked
+            .iter()
+            .any(|of| matches!(of, Asked::One { name: known, .. } if *known == name));
         if !is_known && !asked.contains(&Asked::All) {
             let one = name.parse::<Asked>();
             asked.push(one.map_err(|says| anyhow!("--only: {says}"))?);
@@ -54,7 +56,10 @@ pub fn prepared(asked: &[Asked]) -> Result<Option<Prepared>> {
     let prepared = prepare::prepare(asked, &Places::here()).context(FOLDER)?;
     for runtime in &prepared.runtimes {
         match &runtime.lack {
-            None => say(&format!("{} {}: {}", runtime.name, runtime.version, runtime.program)),
+            None => say(&format!(
+                "{} {}: {}",
+                runtime.name, runtime.version, runtime.program
+            )),
             Some(lack) => say(&format!("skipped: {lack}")),
         }
     }
@@ -111,16 +116,30 @@ mod tests {
     fn runtimes_are_asked_for_by_name_by_the_cases_that_are_picked_and_by_the_shortcut() {
         let none: [&str; 0] = [];
         assert_eq!(asked_by("create --only unit=thread").unwrap(), none);
-        assert_eq!(asked_by("create --runtime go,java=/opt/java").unwrap(), ["go", "java=/opt/java"]);
-        assert_eq!(asked_by("create --only runtime=go,java-21").unwrap(), ["go", "java-21"]);
+        assert_eq!(
+            asked_by("create --runtime go,java=/opt/java").unwrap(),
+            ["go", "java=/opt/java"]
+        );
+        assert_eq!(
+            asked_by("create --only runtime=go,java-21").unwrap(),
+            ["go", "java-21"]
+        );
         // Who says where one is has named it.
         let both = "create --runtime java=/opt/java --only runtime=java,go";
         assert_eq!(asked_by(both).unwrap(), ["java=/opt/java", "go"]);
         assert_eq!(asked_by("runtimes").unwrap(), ["all"]);
         assert_eq!(asked_by("runtimes --runtime go").unwrap(), ["go"]);
-        assert_eq!(asked_by("create --runtime all --only runtime=java-25").unwrap(), ["all"]);
+        assert_eq!(
+            asked_by("create --runtime all --only runtime=java-25").unwrap(),
+            ["all"]
+        );
         let unknown = asked_by("create --only runtime=ruby").unwrap_err();
-        assert!(unknown.to_string().starts_with("--only: there is no runtime `ruby`"), "{unknown}");
+        assert!(
+            unknown
+                .to_string()
+                .starts_with("--only: there is no runtime `ruby`"),
+            "{unknown}"
+        );
     }
 
     #[test]
@@ -136,6 +155,9 @@ mod tests {
             lack: None,
         };
         let refused = again(dir, &[gone]).unwrap_err().to_string();
-        assert!(refused.starts_with("somewhere was begun with go 1.26 (/nowhere/go): go: /nowhere/go "), "{refused}");
+        assert!(
+            refused.starts_with("somewhere was begun with go 1.26 (/nowhere/go): go: /nowhere/go "),
+            "{refused}"
+        );
     }
 }
