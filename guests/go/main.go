@@ -5,12 +5,14 @@
 //	guest idle goroutine COUNT                     keeps COUNT units that wait, until its standard input ends
 //	guest most goroutine LIMIT                     makes LIMIT units that wait: the runtime refuses none
 //	guest pool goroutine DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+//	guest print goroutine UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
 //
 // It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` says
 // `ready made=NUMBER` first.
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -192,6 +195,54 @@ func pool(degree int, kind string, lengths []float64) {
 	done(figures...)
 }
 
+// A file in blocks, that units share as a program's log is.
+type log struct {
+	lock sync.Mutex
+	into *bufio.Writer
+}
+
+func (of *log) Write(line []byte) (int, error) {
+	of.lock.Lock()
+	defer of.lock.Unlock()
+	return of.into.Write(line)
+}
+
+func print(count, prints int, text, path string) {
+	into := []io.Writer{os.Stdin}
+	if path != "-" {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			fail("opening the log file: %v", err)
+		}
+		into = append(into, &log{into: bufio.NewWriterSize(file, 4096)})
+	}
+	var bytes atomic.Int64
+	var all sync.WaitGroup
+	all.Add(count)
+	begun := time.Now()
+	for i := 0; i < count; i++ {
+		go func() {
+			defer all.Done()
+			for counter := 0; counter < prints; counter++ {
+				for _, of := range into {
+					if _, err := fmt.Fprintf(of, "[%d]%s\n", counter, text); err != nil {
+						fail("printing a line: %v", err)
+					}
+				}
+				bytes.Add(int64(len(strconv.Itoa(counter)) + len(text) + 3))
+			}
+		}()
+	}
+	all.Wait()
+	fmt.Fprintln(os.Stdin, "Okay")
+	if path != "-" {
+		if err := into[1].(*log).into.Flush(); err != nil {
+			fail("printing into the log file: %v", err)
+		}
+	}
+	done(figure{"wall_ns", time.Since(begun).Nanoseconds()}, figure{"bytes", bytes.Load()})
+}
+
 func fail(words string, of ...any) {
 	fmt.Println("error", fmt.Sprintf(words, of...))
 	os.Exit(1)
@@ -232,6 +283,8 @@ func main() {
 			lengths = append(lengths, length)
 		}
 		pool(count, rest[0], lengths)
+	case "print":
+		print(count, number(rest[0]), rest[1], rest[2])
 	default:
 		fail("there is no case %s", os.Args[1])
 	}

@@ -1,3 +1,9 @@
+import java.io.BufferedOutputStream;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
@@ -8,6 +14,7 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -20,6 +27,9 @@ import java.util.stream.Stream;
  * java Guest idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
  * java Guest most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
  * java Guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+ * java Guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
+ * java Guest together UNIT UNITS PRINTS TEXT LOG the same into the file alone, once all units are there and input ends
+ * java Guest stacks UNIT COUNT                   makes units that wait, and looks for no refusal: alive NUMBER each
  * </pre>
  *
  * UNIT is platform or virtual. It answers as the programs in C do ({@code guests/c/guest.h}): one line,
@@ -216,6 +226,101 @@ final class Guest {
         });
     }
 
+    /** The end of its life is nobody's care: whoever is refused a unit ends as a program that expects none does. */
+    private static void stacks(Units units, int count) {
+        CountDownLatch never = new CountDownLatch(1);
+        for (int alive = 1; alive <= count; alive++) {
+            units.start(() -> {
+                try {
+                    never.await();
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+            });
+            System.out.println("alive " + alive);
+        }
+        done(Map.of("made", (long) count));
+    }
+
+    /** Lines with their counter, and how many bytes they are in each of these. */
+    private static long lines(int prints, String text, PrintStream... into) {
+        long bytes = 0;
+        for (int counter = 0; counter < prints; counter++) {
+            String line = "[" + counter + "]" + text;
+            for (PrintStream of : into) {
+                of.println(line);
+            }
+            bytes += line.length() + 1;
+        }
+        return bytes;
+    }
+
+    /** A file in blocks, as a program's log is. */
+    private static PrintStream log(String path) throws IOException {
+        return new PrintStream(new BufferedOutputStream(new FileOutputStream(path, true), 4096));
+    }
+
+    private static void flushed(PrintStream... all) throws IOException {
+        for (PrintStream of : all) {
+            if (of.checkError()) {
+                throw new IOException("a line could not be printed");
+            }
+        }
+    }
+
+    private static void print(Units units, int count, int prints, String text, String log) throws Exception {
+        // As System.out is made, which answers here: a line is written when it is printed.
+        OutputStream input = new BufferedOutputStream(new FileOutputStream(FileDescriptor.in));
+        PrintStream sink = new PrintStream(input, true);
+        PrintStream[] into = log.equals("-") ? new PrintStream[] {sink} : new PrintStream[] {sink, log(log)};
+        LongAdder bytes = new LongAdder();
+        List<Thread> threads = new ArrayList<>();
+        long begun = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            threads.add(units.start(() -> bytes.add(lines(prints, text, into))));
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        sink.println("Okay");
+        flushed(into);
+        long wall = System.nanoTime() - begun;
+        Map<String, Long> figures = new LinkedHashMap<>();
+        figures.put("wall_ns", wall);
+        figures.put("bytes", bytes.sum());
+        done(figures);
+    }
+
+    private static void together(Units units, int count, int prints, String text, String log) throws Exception {
+        PrintStream into = log(log);
+        LongAdder bytes = new LongAdder();
+        CountDownLatch open = new CountDownLatch(1);
+        Semaphore waiting = new Semaphore(0);
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            threads.add(units.start(() -> {
+                waiting.release();
+                try {
+                    open.await();
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+                bytes.add(lines(prints, text, into));
+            }));
+        }
+        waiting.acquire(count);
+        System.out.println("ready made=" + count);
+        while (System.in.read() >= 0) {
+            // Until it ends.
+        }
+        open.countDown();
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        flushed(into);
+        done(Map.of("bytes", bytes.sum()));
+    }
+
     private static volatile long sink;
 
     /** Burns CPU time of its own. Nothing tells that of a virtual thread, so it is as many steps as take so long alone. */
@@ -299,6 +404,15 @@ final class Guest {
                 break;
             case "pool":
                 pool(units, count, args[3], Stream.of(args[4].split("/")).mapToDouble(Double::parseDouble).toArray());
+                break;
+            case "print":
+                print(units, count, Integer.parseInt(args[3]), args[4], args[5]);
+                break;
+            case "together":
+                together(units, count, Integer.parseInt(args[3]), args[4], args[5]);
+                break;
+            case "stacks":
+                stacks(units, count);
                 break;
             default:
                 throw new IllegalArgumentException("there is no case " + args[0]);

@@ -5,6 +5,7 @@
     guest.py idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
     guest.py most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
     guest.py pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+    guest.py print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
 
 UNIT is thread, process or task. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
 or `error WORDS`. `idle` says `ready made=NUMBER` first.
@@ -267,6 +268,45 @@ def pool(unit, degree, kind, lengths):
     done(elapsed_ns=max(ends_ns) - begun_ns, **turnarounds)
 
 
+# --- print ---
+
+
+def print_lines(into, prints, text):
+    for counter in range(prints):
+        line = f"[{counter}]{text}\n"
+        for of in into:
+            of.write(line)
+    for of in into:
+        of.flush()
+
+
+async def print_in_tasks(count, of_unit):
+    async def lines():
+        print_lines(*of_unit)
+
+    await asyncio.gather(*(asyncio.create_task(lines()) for _ in range(count)))
+
+
+def print_all(unit, count, prints, text, log):
+    # A line is written when it is printed; what is in the log's blocks is written at a unit's end.
+    into = [open(sys.stdin.fileno(), "w", buffering=1, closefd=False)]
+    if log != "-":
+        into.append(open(log, "a", buffering=4096))
+    begun_ns = now_ns()
+    if unit == "task":
+        asyncio.run(print_in_tasks(count, (into, prints, text)))
+    else:
+        kind = threading.Thread if unit == "thread" else processes.Process
+        units = [kind(target=print_lines, args=(into, prints, text)) for _ in range(count)]
+        for one in units:
+            one.start()
+        for one in units:
+            one.join()
+    into[0].write("Okay\n")
+    wall_ns = now_ns() - begun_ns
+    done(wall_ns=wall_ns, bytes=count * sum(len(f"[{counter}]{text}\n") for counter in range(prints)))
+
+
 def main(arguments):
     case, unit, *rest = arguments
     if unit not in ("thread", "process", "task"):
@@ -274,6 +314,9 @@ def main(arguments):
     if case == "pool":
         degree, kind, lengths = rest
         return pool(unit, int(degree), kind, [float(length) for length in lengths.split("/")])
+    if case == "print":
+        count, prints, text, log = rest
+        return print_all(unit, int(count), int(prints), text, log)
     cases = {"create": create, "ring": ring, "idle": idle, "most": most}
     if case not in cases:
         raise ValueError(f"there is no case {case}")

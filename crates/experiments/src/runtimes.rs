@@ -67,11 +67,34 @@ pub enum Does {
     Most,
     /// Runs a bounded set of computations: `turnaround`.
     Pool,
+    /// Prints lines: `print`.
+    Print,
+    /// Prints with all units alive, and makes units with large stacks where there is little room: `limits`.
+    Stacks,
 }
 
 impl Does {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Create, Self::Ring, Self::Idle, Self::Most, Self::Pool];
+    pub const ALL: [Self; 7] = [
+        Self::Create,
+        Self::Ring,
+        Self::Idle,
+        Self::Most,
+        Self::Pool,
+        Self::Print,
+        Self::Stacks,
+    ];
+    /// Those that have nothing to do with printing or stacks.
+    const UNITS: &'static [Self] = &[Self::Create, Self::Ring, Self::Idle, Self::Most, Self::Pool];
+    /// These, and printing.
+    const UNITS_AND_LINES: &'static [Self] = &[
+        Self::Create,
+        Self::Ring,
+        Self::Idle,
+        Self::Most,
+        Self::Pool,
+        Self::Print,
+    ];
 }
 
 /// One of the things that a runtime can run at once.
@@ -158,7 +181,7 @@ const GO: Kind = Kind {
     build_with: &[("GOTOOLCHAIN", "local"), ("GOPROXY", "off")],
     start: &["{to}/guest"],
     starts_ms: 10,
-    does: &Does::ALL,
+    does: Does::UNITS_AND_LINES,
     units: &[Unit {
         name: "goroutine",
         kind: "goroutine",
@@ -183,7 +206,7 @@ const PYTHON: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.py"],
     starts_ms: 120,
-    does: &Does::ALL,
+    does: Does::UNITS_AND_LINES,
     units: &[
         Unit {
             name: "thread",
@@ -228,7 +251,7 @@ const NODE: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.mjs"],
     starts_ms: 80,
-    does: &Does::ALL,
+    does: Does::UNITS,
     units: &[
         Unit {
             name: "worker",
@@ -277,7 +300,7 @@ const ERLANG: Kind = Kind {
         "-extra",
     ],
     starts_ms: 300,
-    does: &Does::ALL,
+    does: Does::UNITS,
     units: &[Unit {
         name: "process",
         kind: "Erlang process",
@@ -520,7 +543,7 @@ mod tests {
         let shell = crate::example_of_a_runtime::KIND;
         let runtimes = [Runtime::lacking("shell", "shell", shell.not_found())];
         let count = |does| units(&runtimes, does).count();
-        assert_eq!(Does::ALL.map(count), [1, 0, 0, 0, 0]);
+        assert_eq!(Does::ALL.map(count), [1, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use threadgauge_experiments::runtimes::find::Places;
 use threadgauge_experiments::runtimes::prepare::{Asked, prepare};
 use threadgauge_experiments::runtimes::{Does, KINDS, units};
-use threadgauge_experiments::{create, footprint, limits, ring, turnaround};
+use threadgauge_experiments::{create, footprint, limits, print, ring, turnaround};
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::worker::{Order, Worker};
 use threadgauge_results::{Params, Runtime, Sample, Status};
@@ -38,6 +38,22 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
         Does::Ring => vec![(&ring::EXPERIMENT, of().with("ring", 3).with("cpus", 1))],
         Does::Idle => vec![(&footprint::EXPERIMENT, of().with("count", 4).with("cpus", 1))],
         Does::Most => vec![(&limits::EXPERIMENT, of().with("count", 5).with("cpus", 1))],
+        Does::Print => {
+            let few = of().with("units", 3).with("prints", 4).with("payload_bytes", 11);
+            let into = |sink: &str| few.clone().with("sink", sink).with("cpus", 1);
+            ["pipe", "console-and-log"]
+                .map(|sink| (&print::EXPERIMENT, into(sink)))
+                .to_vec()
+        }
+        Does::Stacks if unit == "platform" => {
+            let trial = |trial: &str, prints: u64, stack_kib: u64, address_mib: u64| {
+                let of = of().with("trial", trial).with("count", 30).with("prints", prints);
+                let of = of.with("stack_kib", stack_kib).with("address_mib", address_mib);
+                (&limits::EXPERIMENT, of.with("cpus", 1))
+            };
+            vec![trial("printing", 5, 0, 0), trial("stacks", 0, 8192, 3072)]
+        }
+        Does::Stacks => Vec::new(),
         Does::Pool => ["cpu", "io"]
             .map(|kind| (&turnaround::EXPERIMENT, pool(kind)))
             .to_vec(),

@@ -96,22 +96,27 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 /// What guests add to the answer; nothing where there are none.
 pub fn read(view: &View<'_>, answer: &mut Answer) {
-    let rows = runtimes::cases::<Guests>(view).into_iter().filter_map(|case| {
-        let alive = view.estimate(&ALIVE.of(case))?.show("count");
-        let by_guard = view
-            .value(&CENSORED.of(case))
-            .is_some_and(|censored| censored > 0.5);
-        let end = match by_guard {
-            true => "a guard: the system allows at least so many",
-            false => "the system refused another",
-        };
-        Some(vec![
-            runtimes::label(case.runtime, case.unit),
-            case.count.to_string(),
-            alive,
-            end.to_owned(),
-        ])
-    });
+    let cases = view
+        .beside("runtime")
+        .filter(|params| params.get("trial").is_none());
+    let rows = cases
+        .filter_map(|params| Guests::read(params).ok())
+        .filter_map(|case| {
+            let alive = view.estimate(&ALIVE.of(case))?.show("count");
+            let by_guard = view
+                .value(&CENSORED.of(case))
+                .is_some_and(|censored| censored > 0.5);
+            let end = match by_guard {
+                true => "a guard: the system allows at least so many",
+                false => "the system refused another",
+            };
+            Some(vec![
+                runtimes::label(case.runtime, case.unit),
+                case.count.to_string(),
+                alive,
+                end.to_owned(),
+            ])
+        });
     let rows: Vec<Vec<String>> = rows.collect();
     if !rows.is_empty() {
         answer.tables.push(table(

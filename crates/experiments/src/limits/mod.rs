@@ -22,6 +22,7 @@ use self::case::{
 
 mod case;
 mod guests;
+mod java;
 mod read;
 
 #[cfg(test)]
@@ -66,14 +67,19 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run limits --set count=350,384,500 --set guard_kib=4,1024 --only trial=unchecked",
         "threadgauge run limits --set count=1000,20000,100000 --only trial=growing",
     ],
-    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
-    run: |params, worker| match params.get("runtime") {
-        Some(_) => guests::run(params, worker),
-        None => run(params, worker),
+    plan: |site| {
+        let guests = [guests::plan(site), java::plan(site)].concat();
+        runtimes::beside(plan(site), site, guests)
+    },
+    run: |params, worker| match (params.get("runtime"), params.get("trial")) {
+        (Some(_), Some(_)) => java::run(params, worker),
+        (Some(_), None) => guests::run(params, worker),
+        (None, _) => run(params, worker),
     },
     read: |view| {
         let mut answer = read::read(view);
         guests::read(view, &mut answer);
+        java::read(view, &mut answer);
         answer
     },
 };

@@ -1,6 +1,6 @@
 //! A worker has the guest of its case's runtime do the work: what is the same whatever the work is.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use threadgauge_lab::point::refused;
@@ -53,6 +53,16 @@ pub fn begin(
 ///
 /// [`TalkError::NotStarted`].
 pub fn start(runtime: &Runtime, arguments: &[&dyn ToString], deadline: Duration) -> Result<Talk, TalkError> {
+    start_with(runtime, Stdio::piped(), arguments, deadline)
+}
+
+/// The same with this as its standard input.
+fn start_with(
+    runtime: &Runtime,
+    input: Stdio,
+    arguments: &[&dyn ToString],
+    deadline: Duration,
+) -> Result<Talk, TalkError> {
     let (program, first) = runtime.command.split_first().ok_or_else(|| {
         let says = format!("the guest of {} has no program", runtime.name);
         TalkError::Said(says)
@@ -60,7 +70,7 @@ pub fn start(runtime: &Runtime, arguments: &[&dyn ToString], deadline: Duration)
     let mut command = Command::new(program);
     command.args(first);
     command.args(arguments.iter().map(|argument| argument.to_string()));
-    Talk::begin(&mut command, deadline.mul_f64(OF_DEADLINE))
+    Talk::begin_with(&mut command, input, deadline.mul_f64(OF_DEADLINE))
 }
 
 /// Starts the guest and reads its one line of figures. Blocks until it has ended.
@@ -74,9 +84,24 @@ pub fn ask<F: Figures>(
     arguments: &[&dyn ToString],
     deadline: Duration,
 ) -> Result<Found<F>, CaseError> {
+    ask_with(runtime, worker, Stdio::piped(), arguments, deadline)
+}
+
+/// The same with this as its standard input.
+///
+/// # Errors
+///
+/// Those of [`ask`].
+pub fn ask_with<F: Figures>(
+    runtime: &Runtime,
+    worker: &Worker,
+    input: Stdio,
+    arguments: &[&dyn ToString],
+    deadline: Duration,
+) -> Result<Found<F>, CaseError> {
     let watch = worker.stopwatch();
     let begun_ns = clock::monotonic_ns();
-    let asked = start(runtime, arguments, deadline).and_then(|mut talk| {
+    let asked = start_with(runtime, input, arguments, deadline).and_then(|mut talk| {
         let figures = talk.told("done")?;
         talk.end()?;
         Ok(figures)

@@ -39,6 +39,13 @@ impl Memory {
     }
 }
 
+/// The tasks of a group, as the kernel counts them: each thread of each of its processes.
+#[must_use]
+pub fn tasks_of_group(group: u32) -> usize {
+    let of = |pid: u32| fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    members(group).into_iter().map(of).sum()
+}
+
 /// The processes of a group.
 fn members(group: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
@@ -111,12 +118,14 @@ mod tests {
                 panic!("it has said 2");
             };
             let found = (members(talk.id()).len(), Memory::of_group(talk.id()));
+            assert_eq!(tasks_of_group(talk.id()), found.0, "a shell has one thread");
             talk.end_input();
             found
         };
         let (one, of_one) = held("echo ready made=2; read x");
         let (three, of_three) = held("sleep 600 & sleep 600 & echo ready made=2; read x");
         assert_eq!((one, three), (1, 3));
+        assert_eq!(tasks_of_group(std::process::id() + 1_000_000_000), 0);
         assert!(of_one.private_kib > 0 && of_one.kernel_stacks_kib > 0 && of_one.slab_kib > 0);
         assert!(
             of_three.private_kib > of_one.private_kib,

@@ -139,11 +139,20 @@ impl Talk {
     ///
     /// [`TalkError::NotStarted`].
     pub fn begin(command: &mut Command, most: Duration) -> Result<Self, TalkError> {
+        Self::begin_with(command, Stdio::piped(), most)
+    }
+
+    /// The same with this as its standard input.
+    ///
+    /// # Errors
+    ///
+    /// [`TalkError::NotStarted`].
+    pub fn begin_with(command: &mut Command, input: Stdio, most: Duration) -> Result<Self, TalkError> {
         let program = command.get_program().to_string_lossy().into_owned();
         end_with_this_thread(command);
         let started = command
             .process_group(0)
-            .stdin(Stdio::piped())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
