@@ -101,7 +101,11 @@ fn carry(compiler: &str, name: &str, source: &str, options: &[&str]) {
         Ok(()) => String::new(),
         Err(reason) => {
             fs::write(&program, []).expect("OUT_DIR can be written");
-            format!("{reason} (for {})", set_by_cargo("TARGET"))
+            let to_have_it = match compiler.ends_with("musl-gcc") {
+                true => "; to have it, install Debian's musl-tools and build again",
+                false => "",
+            };
+            format!("{reason} (for {}){to_have_it}", set_by_cargo("TARGET"))
         }
     };
     println!("cargo:rustc-env=THREADGAUGE_WITHOUT_{name}={reason}");

@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages and one of cargo's, each only where it is missing. Where this cannot
+//! Debian packages by apt-get, two npm packages, one of cargo's and the crates of a guest, each only where it is missing. Where this cannot
 //! install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;
@@ -105,6 +105,9 @@ const TOOLS: &[Tool] = &[
 /// What changes the code to see whether a test notices. Another version would change it otherwise.
 const MUTANTS: &str = "cargo-mutants@27.1.0";
 
+/// The guest in Rust: what it is built from is fetched here alone.
+const RUST_GUEST: &str = "guests/rust/Cargo.toml";
+
 /// Installs what is missing.
 pub fn install(need: Need) -> Result<()> {
     let missing: Vec<&str> = TOOLS
@@ -119,6 +122,11 @@ pub fn install(need: Need) -> Result<()> {
     if need == Need::Deep && shell::find("cargo-mutants").is_none() {
         eprintln!("installing {MUTANTS} with cargo");
         shell::run_patiently(shell::cargo().args(["install", "--locked", MUTANTS]))?;
+    }
+    let fetch = ["fetch", "--quiet", "--locked", "--manifest-path", RUST_GUEST];
+    if shell::quietly(shell::cargo().args(fetch).arg("--offline")).is_err() {
+        eprintln!("fetching the crates of {RUST_GUEST} with cargo");
+        shell::run_patiently(shell::cargo().args(fetch))?;
     }
     if node_modules_are_stale() {
         eprintln!("installing the browser tests' packages with npm");

@@ -117,7 +117,7 @@ pub struct Unit {
 }
 
 /// Every kind, in the order of tables.
-pub const KINDS: [&Kind; 5] = [&JAVA, &GO, &PYTHON, &NODE, &ERLANG];
+pub const KINDS: [&Kind; 6] = [&JAVA, &GO, &PYTHON, &NODE, &ERLANG, &RUST];
 
 const JAVA: Kind = Kind {
     name: "java",
@@ -311,6 +311,58 @@ const ERLANG: Kind = Kind {
         most: 100_000,
     }],
     install: "install Erlang/OTP, as `apt install erlang-base`, or name it: --runtime erlang=PATH",
+};
+
+/// Its programs have no runtime of their own, so it takes part with two of its libraries.
+const RUST: Kind = Kind {
+    name: "rust",
+    program: "cargo",
+    asks_version: &["--version"],
+    asks_path: &[],
+    least: 1,
+    compiler: Some("cargo"),
+    files: &[
+        ("main.rs", include_str!("../../../guests/rust/main.rs")),
+        ("Cargo.toml", include_str!("../../../guests/rust/Cargo.toml")),
+        ("Cargo.lock", include_str!("../../../guests/rust/Cargo.lock")),
+    ],
+    // Nothing is fetched: nothing here opens a connection.
+    build: &[
+        "{compiler}",
+        "build",
+        "--release",
+        "--locked",
+        "--offline",
+        "--quiet",
+        "--target-dir",
+        "{to}",
+    ],
+    build_with: &[],
+    start: &["{to}/release/guest"],
+    starts_ms: 10,
+    does: Does::UNITS,
+    units: &[
+        Unit {
+            name: "task",
+            kind: "Tokio task",
+            least: 1,
+            in_runtime: true,
+            create_us: 1,
+            idle: 10_000,
+            most: 100_000,
+        },
+        Unit {
+            name: "coroutine",
+            kind: "stackful coroutine in Rust (may)",
+            least: 1,
+            in_runtime: true,
+            create_us: 5,
+            idle: 10_000,
+            most: 20_000,
+        },
+    ],
+    install: "install Rust from https://rustup.rs, and once `cargo fetch` the crates of guests/rust, or name it: \
+              --runtime rust=PATH",
 };
 
 impl Kind {

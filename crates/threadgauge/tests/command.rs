@@ -22,6 +22,8 @@ mod multicast;
 mod outside;
 #[path = "command/past_the_limit.rs"]
 mod past_the_limit;
+#[path = "command/runtimes.rs"]
+mod runtimes;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/signals.rs"]

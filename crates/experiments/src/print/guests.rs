@@ -148,7 +148,7 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
 
 /// Printing in Java, timed inside and with a log file, over the whole program in C, which has none: as the source
 /// compared them.
-pub(super) fn java_over_c(view: &View<'_>) -> Test {
+fn java_over_c(view: &View<'_>) -> Test {
     let is_it = |case: &Guests| {
         let as_the_source = (SOURCE.units, SOURCE.prints, SOURCE.payload_bytes, 1);
         is_java(*case)
@@ -164,8 +164,11 @@ pub(super) fn java_over_c(view: &View<'_>) -> Test {
     }
 }
 
-/// What guests add to the answer; nothing where there are none.
+/// The claim's test, and what guests add to the answer; nothing more where there are none.
 pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
+    answer
+        .claims
+        .push(("java-print-slower-than-c", java_over_c(view)));
     let shown = |label: String, case: Guests, times: [Statistic; 3]| {
         let time = view.estimate(&times[0])?.show("ns");
         let [whole, startup] = [&times[1], &times[2]].map(|time| view.shown(time, "ns"));

@@ -7,7 +7,6 @@ use threadgauge_stats::{Between, bca, geometric_mean, slope, summarise};
 use super::case::{
     Buffering, CPU, Case, ELAPSED, LOGGED_PRINTS, READER_CPU, Series, Sink, TORN, Unit, published_line_ns,
 };
-use super::guests::java_over_c;
 
 /// Rounds from which a bootstrap may be used (METHOD rule 5).
 const BOOTSTRAP_ROUNDS: usize = 20;
@@ -252,7 +251,6 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("file-logging-disturbs-timing", spread),
         ("dual-core-doubles-small-jobs", gains(Smallest, small_on_two)),
         ("dual-core-no-gain-large-jobs", gains(Largest, large_on_two)),
-        ("java-print-slower-than-c", java_over_c(view)),
     ]
 }
 
