@@ -84,6 +84,8 @@ fn carry_on_libraries(compiler: &str) {
         ("units", "units.c"),
         ("ring", "ring.c"),
         ("ids", "ids.c"),
+        ("idle", "idle.c"),
+        ("print", "print.c"),
         ("crash", "crash.c"),
         ("chat_threads", "servers/chat_threads.c"),
     ] {

@@ -13,6 +13,7 @@ use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
 use crate::guests::{Guest, figures, guest};
+use crate::libraries::Library;
 use crate::{ring, runtimes};
 
 use self::parts::{MEMORY, PARTS};
@@ -36,11 +37,19 @@ const SMALL_KIB: u64 = 64;
 const PLANNED_KIB: u64 = 192;
 
 point! {
-    struct Case { unit: Unit, stack_kib: u64 = 16..=1 << 20, count: u64 = 1..=1_000_000, cpus: u64 = 1.. }
+    struct Case {
+        unit: Unit,
+        /// The thread library, where it is not the C library's own.
+        library: Option<Library>,
+        stack_kib: u64 = 16..=1 << 20,
+        count: u64 = 1..=1_000_000,
+        cpus: u64 = 1..,
+    }
 }
 
 const PROCESS: Case = Case {
     unit: Unit::Process,
+    library: None,
     stack_kib: DEFAULT_KIB,
     count: CLAIMED,
     cpus: 1,
@@ -103,6 +112,9 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
         let wanted = format!("{DEFAULT_KIB} for processes, whose stacks grow as they are used");
         return Err(refused(params, "stack_kib", &wanted));
     }
+    if case.unit == Unit::Process && case.library.is_some() {
+        return Err(refused(params, "unit", "thread, where a thread library is named"));
+    }
     Ok(case)
 }
 
@@ -148,16 +160,21 @@ fn least(shared: &[Level]) -> (u64, String) {
 
 fn plan(site: &Site) -> Plan {
     let quick = vec![PROCESS, THREAD];
-    let all = COUNTS
-        .map(|count| KINDS.map(|(_, case)| case.count(count)))
-        .concat();
+    let of_library = |library| THREAD.library(Some(library));
+    let all = [
+        &COUNTS
+            .map(|count| KINDS.map(|(_, case)| case.count(count)))
+            .concat()[..],
+        &Library::ALL.map(of_library),
+    ]
+    .concat();
     let planned = |case: Case| {
         // No more than half of what is free is taken.
         let needed_mib = 2 * case.count * PLANNED_KIB / 1024;
         let too_much = needed_mib > site.free_memory_mib;
         let memory = || Lack::memory(needed_mib, site.free_memory_mib);
         PlannedCase {
-            skip: IDLE.missing().or_else(|| too_much.then(memory)),
+            skip: program(case).missing().or_else(|| too_much.then(memory)),
             check: |params| possible(params).map(drop),
             ..PlannedCase::new(case, takes(case))
         }
@@ -172,6 +189,11 @@ fn plan(site: &Site) -> Plan {
         reference: THREAD.params(),
         budget: Duration::from_secs(site.profile.pick(12, 180, 600)),
     }
+}
+
+/// What makes its units.
+fn program(case: Case) -> &'static Guest {
+    case.library.map_or(&IDLE, Library::idle)
 }
 
 fn takes(case: Case) -> Duration {
@@ -217,7 +239,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         &guard_kib,
         &no_address_limit,
     ];
-    let idle: Idle = IDLE
+    let idle: Idle = program(case)
         .ask(worker, Stdio::null(), &arguments, deadline, unit)?
         .figures;
     if idle.made < case.count {
@@ -248,6 +270,11 @@ fn memory(case: Case) -> Statistic {
 /// The memory of one of 1,000 idle threads in C.
 pub fn thread_memory() -> Statistic {
     memory(THREAD)
+}
+
+/// The same on a thread library.
+pub fn thread_memory_on(library: Option<Library>) -> Statistic {
+    memory(THREAD.library(library))
 }
 
 /// The same of processes.

@@ -23,6 +23,8 @@ pub const NOT_SHOWN: &str = "the scheduler and the kernel of its time";
 const UNITS: [Guest; 2] = [guest!("units_linuxthreads"), guest!("units_musl")];
 const RING: [Guest; 2] = [guest!("ring_linuxthreads"), guest!("ring_musl")];
 const IDS: [Guest; 2] = [guest!("ids_linuxthreads"), guest!("ids_musl")];
+const IDLE: [Guest; 2] = [guest!("idle_linuxthreads"), guest!("idle_musl")];
+const PRINT: [Guest; 2] = [guest!("print_linuxthreads"), guest!("print_musl")];
 const CRASH: [Guest; 2] = [guest!("crash_linuxthreads"), guest!("crash_musl")];
 const CHAT_THREADS: [Guest; 2] = [guest!("chat_threads_linuxthreads"), guest!("chat_threads_musl")];
 
@@ -47,6 +49,16 @@ impl Library {
     /// `guests/c/ids.c` on it.
     pub const fn ids(self) -> &'static Guest {
         self.of(&IDS)
+    }
+
+    /// `guests/c/idle.c` on it.
+    pub const fn idle(self) -> &'static Guest {
+        self.of(&IDLE)
+    }
+
+    /// `guests/c/print.c` on it.
+    pub const fn print(self) -> &'static Guest {
+        self.of(&PRINT)
     }
 
     /// `guests/c/crash.c` on it.
@@ -79,6 +91,8 @@ mod tests {
                 ("units", library.units()),
                 ("ring", library.ring()),
                 ("ids", library.ids()),
+                ("idle", library.idle()),
+                ("print", library.print()),
                 ("crash", library.crash()),
                 ("chat_threads", library.chat_threads()),
             ] {

@@ -66,7 +66,13 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment() {
     for runtime in &prepared.runtimes {
         if let Some(lack) = &runtime.lack {
             // What is found and does not build is a defect of its guest.
-            let reasons = ["not found", "needs", "neither beside", "offline", "no matching package"];
+            let reasons = [
+                "not found",
+                "needs",
+                "neither beside",
+                "offline",
+                "no matching package",
+            ];
             assert!(reasons.iter().any(|reason| lack.says.contains(reason)), "{lack}");
             eprintln!("skipped: {lack}");
         }

@@ -44,6 +44,7 @@ impl Guests {
     const fn in_c(self) -> Case {
         Case {
             unit: InC::Thread,
+            library: None,
             units: self.units,
             prints: self.prints,
             payload_bytes: self.payload_bytes,

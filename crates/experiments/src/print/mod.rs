@@ -79,5 +79,5 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    program::measure(&case::Case::read(case)?, worker)
+    program::measure(&case::Case::possible(case)?, worker)
 }

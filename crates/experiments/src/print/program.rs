@@ -14,7 +14,7 @@ use threadgauge_lab::worker::{CaseError, Worker};
 use super::case::{CPU, Case, ELAPSED, READER_CPU, TORN, WHOLE};
 use super::line::{FINAL_WORD, Received};
 use super::sink::Channel;
-use crate::guests::{Found, PRINT, figures};
+use crate::guests::{Found, figures};
 
 /// Runs a case as often as it is repeated; the figures are of one run on average.
 pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
@@ -146,7 +146,7 @@ figures! {
 /// All units and the final word, by the program in C; the lines also into `log`.
 fn print_all(case: &Case, worker: &Worker, sink: Stdio, log: &str) -> Result<Found<Printed>, CaseError> {
     let (unit, buffering) = (case.unit.name(), case.buffering.name());
-    PRINT.ask(
+    case.program().ask(
         worker,
         sink,
         &[
