@@ -2,7 +2,7 @@
 #![allow(clippy::print_stderr)]
 
 use threadgauge_experiments::runtimes::find::Places;
-use threadgauge_experiments::runtimes::prepare::{Asked, prepare};
+use threadgauge_experiments::runtimes::prepare::{Asked, Prepared, prepare};
 use threadgauge_experiments::runtimes::{Does, KINDS, units};
 use threadgauge_experiments::{create, footprint, limits, print, ring, turnaround};
 use threadgauge_lab::experiment::Experiment;
@@ -61,7 +61,7 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
 }
 
 #[test]
-fn each_runtime_that_is_here_takes_part_in_each_experiment() {
+fn each_runtime_that_is_here_takes_part_in_each_experiment_and_says_what_it_cannot_do() {
     let prepared = prepare(&[Asked::All], &Places::here()).unwrap();
     for runtime in &prepared.runtimes {
         if let Some(lack) = &runtime.lack {
@@ -77,6 +77,7 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment() {
             eprintln!("skipped: {lack}");
         }
     }
+    says_what_it_cannot_do(&prepared);
     let mut ran = 0;
     let of = |does| units(&prepared.runtimes, does).map(move |of| (does, of));
     for (does, (runtime, unit, lack)) in Does::ALL.into_iter().flat_map(of) {
@@ -103,9 +104,8 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment() {
     assert!(ran >= 6, "of {} kinds none is here", KINDS.len());
 }
 
-#[test]
-fn a_guest_says_what_it_cannot_do() {
-    let prepared = prepare(&[Asked::All], &Places::here()).unwrap();
+/// What a guest cannot do it says.
+fn says_what_it_cannot_do(prepared: &Prepared) {
     for runtime in prepared.runtimes.iter().filter(|runtime| runtime.lack.is_none()) {
         let (program, first) = runtime.command.split_first().unwrap();
         for (arguments, says) in [

@@ -524,7 +524,8 @@ mod tests {
         let cells = |profile| {
             let cases = plan(&site(profile, 2)).cases.into_iter();
             let cases = cases.map(|planned| Case::read(&planned.params).unwrap());
-            let console: Vec<Case> = cases.filter(|c| c.sink == Sink::Console).collect();
+            let console = cases.filter(|c| c.sink == Sink::Console && c.library.is_none());
+            let console: Vec<Case> = console.collect();
             assert!(console.iter().all(|case| case.buffering == Buffering::Line));
             let most = console.iter().map(|case| case.prints).max();
             (console.len(), most)
@@ -533,6 +534,21 @@ mod tests {
         assert_eq!(cells(Profile::Paper), (2 * (17 - 1 + 4), Some(10_000)));
         assert_eq!(cells(Profile::Standard), (2 * (4 + 2), Some(100)));
         assert_eq!(cells(Profile::Quick), (2 * (4 + 1), Some(100)));
+    }
+
+    #[test]
+    fn threads_alone_are_of_a_library_and_paper_has_them() {
+        let count = |profile| {
+            let cases = plan(&site(profile, 2)).cases.into_iter();
+            cases.filter(|case| case.params.get("library").is_some()).count()
+        };
+        assert_eq!(Profile::ALL.map(count), [0, 0, 4]);
+        let process = CASE.unit(Unit::Process).library(Some(Library::Musl));
+        let refused = Case::possible(&process.params()).unwrap_err().to_string();
+        assert!(
+            refused.contains("unit is process; it must be thread"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -19,8 +19,9 @@ use super::{JAVA, KINDS, Kind, major};
 
 /// How long a program may take to say its version. A virtual machine's first start on a cold disk takes seconds.
 const TO_ANSWER: Duration = Duration::from_secs(30);
-/// How long a guest may take to be built. A first build in Go has its standard library to build as well.
-const TO_BUILD: Duration = Duration::from_secs(180);
+/// How long a guest may take to be built. A first build in Go has its standard library to build as well, one in Rust
+/// two libraries: half a minute of a CPU, which others may want, too.
+const TO_BUILD: Duration = Duration::from_secs(600);
 
 /// A runtime that a user asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

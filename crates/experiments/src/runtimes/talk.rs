@@ -63,10 +63,7 @@ impl fmt::Display for TalkError {
             Self::NotStarted { program, error } => write!(f, "{program} cannot be started: {error}"),
             Self::TooLong(most) => {
                 let seconds = most.as_secs_f64();
-                write!(
-                    f,
-                    "it took longer than {seconds:.0} s and was ended; a smaller --set may fit"
-                )
+                write!(f, "it took longer than {seconds:.0} s and was ended")
             }
             Self::TooMuch => write!(f, "it said more than {MOST_BYTES} bytes and was ended"),
             Self::Ended { status, complaint } => match first_error(complaint) {
@@ -89,6 +86,7 @@ impl TalkError {
         match self {
             // It was there when the run began.
             Self::NotStarted { .. } => CaseError::Skipped(Lack::new(Need::Program, self.to_string())),
+            Self::TooLong(_) => CaseError::Failed(format!("the guest: {self}; a smaller --set may fit")),
             _ => CaseError::Failed(format!("the guest: {self}")),
         }
     }
