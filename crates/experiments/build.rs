@@ -43,6 +43,7 @@ fn main() {
         let source = format!("servers/{name}.c");
         carry(&compiler, name, &source, &["-O2", "-pthread", "-s"]);
     }
+    carry_on_libraries(&compiler);
     // The source's programs were of 32 bits.
     for name in ["idle", "limits"] {
         let (source, options) = (format!("{name}.c"), ["-O2", "-pthread", "-s", "-m32"]);
@@ -54,6 +55,45 @@ fn main() {
     carry(&compiler, "empty_loop_optimised", "empty_loop.c", &["-O2", "-s"]);
 }
 
+/// The programs whose threads are compared, on the thread library before NPTL, re-created, and on musl.
+fn carry_on_libraries(compiler: &str) {
+    const RECREATED: [&str; 2] = [
+        "../../guests/c/linuxthreads/linuxthreads.h",
+        "../../guests/c/linuxthreads/linuxthreads.c",
+    ];
+    for file in RECREATED {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    let [header, library] = RECREATED;
+    let recreated = ["-O2", "-pthread", "-s", "-include", header, library];
+    println!("cargo:rerun-if-env-changed=THREADGAUGE_MUSL_CC");
+    let musl_compiler = env::var("THREADGAUGE_MUSL_CC").unwrap_or_else(|_| "musl-gcc".to_owned());
+    // The kernel's headers are not musl's own. Behind its own they are harmless: no program uses those of glibc.
+    let of_machine = format!("/usr/include/{}-linux-gnu", machine(&set_by_cargo("TARGET")));
+    let musl = [
+        "-O2",
+        "-pthread",
+        "-s",
+        "-static",
+        "-idirafter",
+        "/usr/include",
+        "-idirafter",
+        &of_machine,
+    ];
+    for (name, source) in [
+        ("units", "units.c"),
+        ("ring", "ring.c"),
+        ("ids", "ids.c"),
+        ("idle", "idle.c"),
+        ("print", "print.c"),
+        ("crash", "crash.c"),
+        ("chat_threads", "servers/chat_threads.c"),
+    ] {
+        carry(compiler, &format!("{name}_linuxthreads"), source, &recreated);
+        carry(&musl_compiler, &format!("{name}_musl"), source, &musl);
+    }
+}
+
 /// Makes `name` of `source`, for `guests.rs` to take in.
 fn carry(compiler: &str, name: &str, source: &str, options: &[&str]) {
     let source = Path::new("../../guests/c").join(source);
@@ -63,7 +103,11 @@ fn carry(compiler: &str, name: &str, source: &str, options: &[&str]) {
         Ok(()) => String::new(),
         Err(reason) => {
             fs::write(&program, []).expect("OUT_DIR can be written");
-            format!("{reason} (for {})", set_by_cargo("TARGET"))
+            let to_have_it = match compiler.ends_with("musl-gcc") {
+                true => "; to have it, install Debian's musl-tools and build again",
+                false => "",
+            };
+            format!("{reason} (for {}){to_have_it}", set_by_cargo("TARGET"))
         }
     };
     println!("cargo:rustc-env=THREADGAUGE_WITHOUT_{name}={reason}");

@@ -100,6 +100,7 @@ static void member(uint64_t index)
 /* --- Coroutines: the token is the jump. Their contexts are made as the C library does it; it also switches the signal
  * mask at each swapcontext, a system call, which a jump does not. --- */
 
+#ifdef __GLIBC__
 static jmp_buf *places;
 static ucontext_t first;
 /* The one being started. */
@@ -146,6 +147,13 @@ static void run_coroutines(void)
     }
     time_laps(lap_of_coroutines, own_array(), warm_ns, timed_ns, &shared->laps);
 }
+#else
+/* Other C libraries have no calls that make contexts. */
+static void run_coroutines(void)
+{
+    fail("coroutines need makecontext, which this C library lacks");
+}
+#endif
 
 int main(int argc, char **argv)
 {

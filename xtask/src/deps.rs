@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages and one of cargo's, each only where it is missing. Where this cannot
+//! Debian packages by apt-get, two npm packages, one of cargo's and the crates of a guest, each only where it is missing. Where this cannot
 //! install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ pub const BROWSER_TESTS: &str = "tests/browser";
 /// What a chore is going to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients.
+    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients; the runtimes of the guests.
     Tests,
     /// `cargo xtask check-deep` as well: valgrind, cargo-mutants.
     Deep,
@@ -69,6 +69,31 @@ const TOOLS: &[Tool] = &[
         packages: "python3 python3-venv",
         need: Need::Tests,
     },
+    // The runtimes whose guests the tests run.
+    Tool {
+        programs: &["javac"],
+        proof: &[],
+        packages: "default-jdk-headless",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["go"],
+        proof: &[],
+        packages: "golang-go",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["erlc"],
+        proof: &[],
+        packages: "erlang-base",
+        need: Need::Tests,
+    },
+    Tool {
+        programs: &["musl-gcc"],
+        proof: &[],
+        packages: "musl-tools",
+        need: Need::Tests,
+    },
     Tool {
         programs: &["valgrind"],
         proof: &[],
@@ -79,6 +104,9 @@ const TOOLS: &[Tool] = &[
 
 /// What changes the code to see whether a test notices. Another version would change it otherwise.
 const MUTANTS: &str = "cargo-mutants@27.1.0";
+
+/// The guest in Rust: what it is built from is fetched here alone.
+const RUST_GUEST: &str = "guests/rust/Cargo.toml";
 
 /// Installs what is missing.
 pub fn install(need: Need) -> Result<()> {
@@ -94,6 +122,11 @@ pub fn install(need: Need) -> Result<()> {
     if need == Need::Deep && shell::find("cargo-mutants").is_none() {
         eprintln!("installing {MUTANTS} with cargo");
         shell::run_patiently(shell::cargo().args(["install", "--locked", MUTANTS]))?;
+    }
+    let fetch = ["fetch", "--quiet", "--locked", "--manifest-path", RUST_GUEST];
+    if shell::quietly(shell::cargo().args(fetch).arg("--offline")).is_err() {
+        eprintln!("fetching the crates of {RUST_GUEST} with cargo");
+        shell::run_patiently(shell::cargo().args(fetch))?;
     }
     if node_modules_are_stale() {
         eprintln!("installing the browser tests' packages with npm");

@@ -7,7 +7,11 @@ use threadgauge_lab::experiment::{Catalogue, Experiment};
 /// Every experiment.
 pub const CATALOGUE: Catalogue = Catalogue {
     experiments: EXPERIMENTS,
-    tables: &[crate::source_004::table],
+    tables: &[
+        crate::source_004::table,
+        crate::source_004::libraries,
+        crate::by_runtime::table,
+    ],
 };
 
 const EXPERIMENTS: &[&Experiment] = &[

@@ -22,8 +22,6 @@ pub fn sizes_between(site: &Site) -> Vec<u64> {
 /// What a cell says that needs the old thread library.
 pub const NEEDS_LINUXTHREADS: &str = "needs LinuxThreads";
 
-/// Why claims about the old thread library are open.
-pub const OLD_LIBRARY: &str = "needs LinuxThreads, the old thread library, which nothing here has";
 /// Why claims about preemption are open.
 pub const PREEMPTION: &str = "needs the same machine booted with and without kernel preemption: run once under each and compare \
                               the two result folders";
@@ -49,10 +47,5 @@ mod tests {
         assert_eq!(with_smt(8), [4]);
         assert_eq!(with_smt(16), [4, 8]);
         assert_eq!(sizes_between(&site_with_smt(Profile::Quick, 16)), none);
-    }
-
-    #[test]
-    fn what_waits_for_the_old_library_names_it() {
-        assert!(OLD_LIBRARY.contains(NEEDS_LINUXTHREADS));
     }
 }

@@ -18,6 +18,7 @@ use threadgauge_stats::median;
 
 use crate::create::Unit;
 use crate::guests::{Guest, figures, guest};
+use crate::libraries::Library;
 
 /// Supervises the units.
 const CRASH: Guest = guest!("crash");
@@ -56,11 +57,22 @@ words! {
 }
 
 point! {
-    struct Case { unit: Unit, cause: Cause, cpus: u64 = 1.. }
+    struct Case { unit: Unit, cause: Cause, cpus: u64 = 1.., library: Option<Library> }
 }
 
 const fn case(unit: Unit, cause: Cause) -> Case {
-    Case { unit, cause, cpus: 1 }
+    Case {
+        unit,
+        cause,
+        cpus: 1,
+        library: None,
+    }
+}
+
+impl Case {
+    fn program(self) -> &'static Guest {
+        self.library.map_or(&CRASH, Library::crash)
+    }
 }
 
 /// What it asks, how it measures, and the functions that do.
@@ -99,6 +111,10 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
         let wanted = "thread, where cause is panic: a process that panics ends as by any other exit";
         return Err(impossible(params, "unit", wanted));
     }
+    if case.library.is_some() && (case.unit, case.cause) != (Unit::Thread, Cause::Segfault) {
+        let wanted = "segfault of a thread, where a thread library is named";
+        return Err(impossible(params, "cause", wanted));
+    }
     Ok(case)
 }
 
@@ -112,12 +128,19 @@ fn cases() -> impl Iterator<Item = Case> {
 
 fn plan(site: &Site) -> Plan {
     let planned = |case: Case| PlannedCase {
-        skip: (case.cause != Cause::Panic).then(|| CRASH.missing()).flatten(),
+        skip: (case.cause != Cause::Panic)
+            .then(|| case.program().missing())
+            .flatten(),
         check: |params| possible(params).map(drop),
         ..PlannedCase::new(case, takes(case))
     };
     Plan {
-        cases: cases().map(planned).collect(),
+        cases: {
+            let on = |library| case(Unit::Thread, Cause::Segfault).library(Some(library));
+            let libraries = Library::ALL.map(on).to_vec();
+            let others = site.profile.pick(Vec::new(), libraries.clone(), libraries);
+            cases().chain(others).map(planned).collect()
+        },
         reference: case(Unit::Process, Cause::Abort).params(),
         budget: Duration::from_secs(site.profile.pick(20, 60, 120)),
     }
@@ -169,7 +192,9 @@ fn in_c(case: Case, worker: &Worker) -> Result<Found, CaseError> {
     let (unit, cause) = (case.unit.name(), case.cause.name());
     let arguments: [&dyn ToString; 4] = [&unit, &cause, &UNITS, &TRIALS];
     let deadline = PlannedCase::new(case, takes(case)).deadline();
-    let found = CRASH.ask::<Crashed>(worker, Stdio::null(), &arguments, deadline, unit)?;
+    let found = case
+        .program()
+        .ask::<Crashed>(worker, Stdio::null(), &arguments, deadline, unit)?;
     counted(case.unit, &found.figures, found.stretch)
 }
 

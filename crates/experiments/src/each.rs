@@ -591,6 +591,7 @@ mod tests {
             handicap_percent: 0,
             launched_ns: 0,
             each: Some(each),
+            runtime: None,
         });
         let result = run(&case.params(), &mut worker);
         worker.finish(result)

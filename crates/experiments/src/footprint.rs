@@ -13,25 +13,19 @@ use threadgauge_results::{Table, units};
 
 use crate::create::{self, Unit};
 use crate::guests::{Guest, figures, guest};
-use crate::ring;
+use crate::libraries::Library;
+use crate::{ring, runtimes};
+
+use self::parts::{MEMORY, PARTS};
+
+pub(crate) mod by_runtime;
+pub(crate) mod guests;
+mod parts;
 
 /// Makes the units, and reads the memory.
 pub(crate) const IDLE: Guest = guest!("idle");
-/// Memory of an idle unit: the sum of the four parts.
-const MEMORY: Metric = metric("bytes_per_unit", "B");
-const PRIVATE: Metric = metric("private_bytes_per_unit", "B");
-const PAGE_TABLES: Metric = metric("page_table_bytes_per_unit", "B");
-const KERNEL_STACK: Metric = metric("kernel_stack_bytes_per_unit", "B");
-const SLAB: Metric = metric("slab_bytes_per_unit", "B");
 /// What a unit takes from the memory that is available on the machine: measured apart from the sum.
 const AVAILABLE: Metric = metric("available_bytes_lost_per_unit", "B");
-/// The parts, as the charts and tables name them.
-const PARTS: [(&str, Metric); 4] = [
-    ("its own pages", PRIVATE),
-    ("page tables", PAGE_TABLES),
-    ("kernel stack", KERNEL_STACK),
-    ("other kernel memory", SLAB),
-];
 
 /// The count that the claims are about.
 const CLAIMED: u64 = 1_000;
@@ -43,11 +37,19 @@ const SMALL_KIB: u64 = 64;
 const PLANNED_KIB: u64 = 192;
 
 point! {
-    struct Case { unit: Unit, stack_kib: u64 = 16..=1 << 20, count: u64 = 1..=1_000_000, cpus: u64 = 1.. }
+    struct Case {
+        unit: Unit,
+        /// The thread library, where it is not the C library's own.
+        library: Option<Library>,
+        stack_kib: u64 = 16..=1 << 20,
+        count: u64 = 1..=1_000_000,
+        cpus: u64 = 1..,
+    }
 }
 
 const PROCESS: Case = Case {
     unit: Unit::Process,
+    library: None,
     stack_kib: DEFAULT_KIB,
     count: CLAIMED,
     cpus: 1,
@@ -88,9 +90,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Source 003 says without figures that a process needs far more memory than a thread, and that it costs about 30 \
              threads; source 000 that a thread takes resources beyond time.",
     calls: &[],
-    plan,
-    run,
-    read,
+    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read(view);
+        guests::read(view, &mut answer);
+        answer
+            .figures
+            .extend(by_runtime::chart(view, [thread_memory(), process_memory()]));
+        answer
+    },
 };
 
 /// A case that can be.
@@ -99,6 +111,9 @@ fn possible(params: &Params) -> Result<Case, CaseError> {
     if case.unit == Unit::Process && case.stack_kib != DEFAULT_KIB {
         let wanted = format!("{DEFAULT_KIB} for processes, whose stacks grow as they are used");
         return Err(refused(params, "stack_kib", &wanted));
+    }
+    if case.unit == Unit::Process && case.library.is_some() {
+        return Err(refused(params, "unit", "thread, where a thread library is named"));
     }
     Ok(case)
 }
@@ -145,16 +160,21 @@ fn least(shared: &[Level]) -> (u64, String) {
 
 fn plan(site: &Site) -> Plan {
     let quick = vec![PROCESS, THREAD];
-    let all = COUNTS
-        .map(|count| KINDS.map(|(_, case)| case.count(count)))
-        .concat();
+    let of_library = |library| THREAD.library(Some(library));
+    let all = [
+        &COUNTS
+            .map(|count| KINDS.map(|(_, case)| case.count(count)))
+            .concat()[..],
+        &Library::ALL.map(of_library),
+    ]
+    .concat();
     let planned = |case: Case| {
         // No more than half of what is free is taken.
         let needed_mib = 2 * case.count * PLANNED_KIB / 1024;
         let too_much = needed_mib > site.free_memory_mib;
         let memory = || Lack::memory(needed_mib, site.free_memory_mib);
         PlannedCase {
-            skip: IDLE.missing().or_else(|| too_much.then(memory)),
+            skip: program(case).missing().or_else(|| too_much.then(memory)),
             check: |params| possible(params).map(drop),
             ..PlannedCase::new(case, takes(case))
         }
@@ -169,6 +189,11 @@ fn plan(site: &Site) -> Plan {
         reference: THREAD.params(),
         budget: Duration::from_secs(site.profile.pick(12, 180, 600)),
     }
+}
+
+/// What makes its units.
+fn program(case: Case) -> &'static Guest {
+    case.library.map_or(&IDLE, Library::idle)
 }
 
 fn takes(case: Case) -> Duration {
@@ -214,7 +239,7 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
         &guard_kib,
         &no_address_limit,
     ];
-    let idle: Idle = IDLE
+    let idle: Idle = program(case)
         .ask(worker, Stdio::null(), &arguments, deadline, unit)?
         .figures;
     if idle.made < case.count {
@@ -240,6 +265,21 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
 
 fn memory(case: Case) -> Statistic {
     MEMORY.of(case)
+}
+
+/// The memory of one of 1,000 idle threads in C.
+pub fn thread_memory() -> Statistic {
+    memory(THREAD)
+}
+
+/// The same on a thread library.
+pub fn thread_memory_on(library: Option<Library>) -> Statistic {
+    memory(THREAD.library(library))
+}
+
+/// The same of processes.
+pub fn process_memory() -> Statistic {
+    memory(PROCESS)
 }
 
 /// A process over a thread.
@@ -442,6 +482,7 @@ mod tests {
     use threadgauge_lab::testing;
     use threadgauge_results::{Need, Status, Verdict};
 
+    use super::parts::PRIVATE;
     use super::*;
 
     #[test]

@@ -8,9 +8,9 @@ use std::process::Stdio;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::Table;
 
-use crate::conditions::OLD_LIBRARY;
 use crate::create::Unit;
 use crate::guests::{Guest, figures, guest};
+use crate::libraries::{Library, NOT_SHOWN};
 
 /// Makes the units.
 const IDS: Guest = guest!("ids");
@@ -23,18 +23,32 @@ const HELPERS: Metric = metric("helper_tasks", "count");
 /// 1 where all units have the one process id of the program and thread ids of their own, else 0.
 const SHARED: Metric = metric("one_process_id_share", "share");
 
+/// 1 where every unit has a process id of its own, else 0.
+const APART: Metric = metric("own_process_ids_share", "share");
+
 const COUNT: u64 = 8;
 
 point! {
-    struct Case { unit: Unit, count: u64 = 1..=10_000, cpus: u64 = 1.. }
+    struct Case { unit: Unit, count: u64 = 1..=10_000, cpus: u64 = 1.., library: Option<Library> }
 }
 
 const THREADS: Case = Case {
     unit: Unit::Thread,
     count: COUNT,
     cpus: 1,
+    library: None,
 };
 const PROCESSES: Case = THREADS.unit(Unit::Process);
+
+const fn on_library(library: Library) -> Case {
+    THREADS.library(Some(library))
+}
+
+impl Case {
+    fn program(self) -> &'static Guest {
+        self.library.map_or(&IDS, Library::ids)
+    }
+}
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -51,7 +65,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "pthread_self is no id of the kernel: it is an address, and is used again.",
     ],
     source: "Source 004 says that threads of NPTL have the process id of their process, and that under LinuxThreads each was a \
-             process, with a manager thread beside them. Source 003 counted 1,010 threads of a Java program that had made 1,000.",
+             process, with a manager thread beside them; here that library is re-created (library=linuxthreads). Source 003 \
+             counted 1,010 threads of a Java program that had made 1,000.",
     calls: &[],
     plan,
     run,
@@ -60,11 +75,19 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn plan(site: &Site) -> Plan {
     let planned = |case: Case| PlannedCase {
-        skip: IDS.missing(),
+        skip: case.program().missing(),
         ..PlannedCase::new(case, takes(case))
     };
     Plan {
-        cases: [THREADS, PROCESSES].map(planned).to_vec(),
+        cases: {
+            let libraries = Library::ALL.map(on_library).to_vec();
+            let others = site.profile.pick(Vec::new(), libraries.clone(), libraries);
+            [THREADS, PROCESSES]
+                .into_iter()
+                .chain(others)
+                .map(planned)
+                .collect()
+        },
         reference: THREADS.params(),
         budget: Duration::from_secs(site.profile.pick(3, 10, 20)),
     }
@@ -89,7 +112,8 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let unit = case.unit.name();
     let deadline = PlannedCase::new(case, takes(case)).deadline();
     let arguments: [&dyn ToString; 2] = [&unit, &case.count];
-    let ids: Ids = IDS
+    let ids: Ids = case
+        .program()
         .ask(worker, Stdio::null(), &arguments, deadline, unit)?
         .figures;
     let threads = match case.unit {
@@ -100,7 +124,11 @@ fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     worker.tag("cold");
     worker.record(PROCESS_IDS, ids.process_ids as f64);
     worker.record(THREAD_IDS, ids.thread_ids as f64);
-    worker.record(HELPERS, ids.tasks as f64 - 1.0 - threads as f64);
+    // Of threads that are processes the kernel lists none as a task of another.
+    if case.library != Some(Library::LinuxThreads) {
+        worker.record(HELPERS, ids.tasks as f64 - 1.0 - threads as f64);
+    }
+    worker.record(APART, f64::from(u8::from(ids.process_ids == case.count)));
     worker.record(SHARED, f64::from(u8::from(shared)));
     Ok(())
 }
@@ -115,7 +143,10 @@ fn read(view: &View<'_>) -> Answer {
         ),
         claims: vec![
             ("threads-share-process-id", SHARED.of(THREADS).into()),
-            ("old-library-threads-are-processes", not_testable(OLD_LIBRARY)),
+            (
+                "old-library-threads-are-processes",
+                Test::from(APART.of(on_library(Library::LinuxThreads))).recreated(NOT_SHOWN),
+            ),
         ],
         facts: facts(view),
         tables: vec![ids_table(view)],
@@ -172,16 +203,25 @@ fn ids_table(view: &View<'_>) -> Table {
     let row = |case: Case| {
         let figures =
             [PROCESS_IDS, THREAD_IDS, HELPERS].map(|metric| counted(view, metric, case).unwrap_or_default());
-        std::iter::once(format!("{} by {}", case.count, case.unit.name()))
+        let on = case
+            .library
+            .map_or_else(String::new, |library| format!(", {}", library.in_words()));
+        std::iter::once(format!("{} by {}{on}", case.count, case.unit.name()))
             .chain(figures)
-            .collect()
+            .collect::<Vec<_>>()
     };
+    let libraries = Library::ALL.map(on_library).into_iter();
+    let libraries = libraries.filter(|case| view.measured(&PROCESS_IDS.of(*case)));
     table(
         "ids",
         "Ids of eight units",
         "",
         ["units", "process ids", "thread ids", "helper tasks"],
-        [THREADS, PROCESSES].map(row).to_vec(),
+        [THREADS, PROCESSES]
+            .into_iter()
+            .chain(libraries)
+            .map(row)
+            .collect(),
     )
 }
 
@@ -199,6 +239,22 @@ mod tests {
             let value = |metric: Metric| sample.value(metric.name).unwrap();
             assert_eq!((value(PROCESS_IDS), value(THREAD_IDS)), (process_ids, 8.0));
             assert_eq!((value(SHARED), value(HELPERS)), (shared, 0.0));
+        }
+    }
+
+    #[test]
+    fn threads_of_the_old_library_are_processes_and_those_of_musl_are_not() {
+        for (library, process_ids) in [(Library::LinuxThreads, 8.0), (Library::Musl, 1.0)] {
+            let case = on_library(library);
+            let sample = testing::sample(&EXPERIMENT, &case.params());
+            match case.program().missing() {
+                None => {
+                    assert_eq!(sample.value(PROCESS_IDS.name), Some(process_ids), "{sample:?}");
+                    let apart = f64::from(u8::from(process_ids > 1.0));
+                    assert_eq!(sample.value(APART.name), Some(apart));
+                }
+                Some(lack) => assert_eq!(sample.reason, Some(lack.says)),
+            }
         }
     }
 
@@ -231,7 +287,17 @@ mod tests {
         );
         assert_eq!(
             verdict(&all, "old-library-threads-are-processes"),
-            Some(Verdict::NotTestable)
+            Some(Verdict::NotMeasured)
+        );
+        let apart = testing::case(on_library(Library::LinuxThreads), [(APART, vec![1.0; 7])]);
+        let with_old = testing::changed(all, |cases| cases.push(apart));
+        assert_eq!(
+            verdict(&with_old, "old-library-threads-are-processes"),
+            Some(Verdict::Holds)
+        );
+        assert_eq!(
+            verdict(&with_old, "threads-share-process-id"),
+            Some(Verdict::Holds)
         );
         assert_eq!(
             sentence(&all),

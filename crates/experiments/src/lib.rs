@@ -2,6 +2,7 @@
 //!
 //! `threadgauge-lab` defines what an experiment is and everything that experiments share.
 
+pub mod by_runtime;
 pub mod calibration;
 pub mod chat;
 pub mod compute;
@@ -28,6 +29,7 @@ pub mod placement;
 pub mod print;
 pub mod probes;
 pub mod ring;
+pub mod runtimes;
 pub mod server_designs;
 pub mod servers;
 pub mod source_004;
@@ -41,6 +43,7 @@ mod channels;
 mod conditions;
 mod guests;
 mod ideal;
+mod libraries;
 mod sys;
 
 pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};
@@ -56,6 +59,16 @@ pub fn helper() {
 #[path = "../../../docs/yield.rs"]
 mod r#yield;
 
+/// The other one: a runtime.
+#[cfg(test)]
+mod example_of_a_runtime {
+    use crate::runtimes::{Does, Kind, Unit};
+
+    include!("../../../docs/shell.rs");
+
+    pub const KIND: &Kind = &SHELL;
+}
+
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::site::Profile;
@@ -63,6 +76,31 @@ mod tests {
     use threadgauge_results::{Verdict, decide};
 
     use crate::r#yield::EXPERIMENT;
+
+    #[test]
+    fn the_example_of_a_runtime_is_the_one_in_contributing_and_measures() {
+        let shown = include_str!("../../../CONTRIBUTING.md");
+        for example in [
+            include_str!("../../../docs/shell.rs"),
+            include_str!("../../../docs/guest.sh"),
+        ] {
+            assert!(shown.contains(example), "CONTRIBUTING.md shows another text");
+        }
+        let prepared = crate::runtimes::prepare::prepared_alone(crate::example_of_a_runtime::KIND);
+        let params = threadgauge_results::Params::new()
+            .with("runtime", "shell")
+            .with("unit", "process")
+            .with("count", 20)
+            .with("cpus", 1);
+        let runtime = prepared.runtimes[0].clone();
+        assert_eq!(runtime.lack, None);
+        let create = &crate::create::EXPERIMENT;
+        let sample = crate::runtimes::guest::testing::sample(create, &params, Some(runtime));
+        assert!(
+            sample.value("ns_per_unit").is_some_and(|ns| ns > 0.0),
+            "{sample:?}"
+        );
+    }
 
     /// The row that the worked example's claim would have in `claims.csv`.
     const ROW: &str = "lone-yield-under-a-microsecond,own,,core,stated,A yield that finds nobody waiting takes less than a \

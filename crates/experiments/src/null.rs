@@ -303,6 +303,7 @@ mod tests {
             handicap_percent: 0,
             launched_ns: clock::monotonic_ns() - 1_000_000,
             each: None,
+            runtime: None,
         });
         let result = run(&params, &mut worker);
         worker.finish(result)

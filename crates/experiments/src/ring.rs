@@ -11,11 +11,15 @@ use threadgauge_results::{Figure, TWO_SYSTEM_CALLS, Table, units};
 
 use crate::channels::Means::{self, Condvar, Eventfd, Futex, Tcp, Unix};
 use crate::channels::{Placement, RING, Unit};
-use crate::conditions::{OLD_LIBRARY, SMT, sizes_between};
-use crate::guests::{Found, figures};
+use crate::conditions::{SMT, sizes_between};
+use crate::guests::{Found, Guest, figures};
+use crate::libraries::{Library, NOT_SHOWN};
+use crate::runtimes;
 
-/// Time of a hop: of reading the array, and handing the token on.
-const HOP: Metric = metric("ns_per_hop", "ns");
+use self::guests::HOP;
+
+pub(crate) mod guests;
+
 const SWITCHES: Metric = metric("switches_per_hop", "switches");
 
 words! {
@@ -35,6 +39,8 @@ point! {
         hop: Hop,
         placement: Placement,
         cpus: u64 = 1..,
+        /// What the program is built on, where that is another library than the machine's.
+        library: Option<Library>,
     }
 }
 
@@ -70,9 +76,16 @@ pub const EXPERIMENT: Experiment = Experiment {
              what cannot be told from 0 is below resolution. Source 003 says both that threads switch faster and that \
              processes do, and measured neither.",
     calls: &[],
-    plan,
-    run,
-    read,
+    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
 
 /// How long the laps are repeated before they are timed, and then.
@@ -100,6 +113,7 @@ const THREADS: Case = Case {
     hop: Hop::ToOther,
     placement: Placement::Same,
     cpus: 1,
+    library: None,
 };
 const PROCESSES: Case = THREADS.unit(Unit::Process);
 const COROUTINES: Case = THREADS.unit(Unit::Coroutine).means(Means::Jump);
@@ -122,6 +136,10 @@ impl Case {
         HOP.of(self)
     }
 
+    fn program(self) -> &'static Guest {
+        self.library.map_or(&RING, Library::ring)
+    }
+
     /// A switch: the hop without what the token itself costs.
     fn switch(self) -> Statistic {
         match self.unit {
@@ -136,6 +154,9 @@ impl Case {
         let wants = |name, wanted: &str| Err(refused(params, name, wanted));
         if (case.unit == Unit::Coroutine) != (case.means == Means::Jump) {
             return wants("means", "jump for coroutines, and for them alone");
+        }
+        if case.library.is_some() && case.unit != Unit::Thread {
+            return wants("unit", "thread, where a thread library is named");
         }
         if matches!(case.means, Means::Spin | Means::Epoll) {
             return wants("means", "one of a ring; `wake` has units that spin, and epoll");
@@ -157,7 +178,7 @@ impl Case {
         let fits = mib <= site.free_memory_mib / 2;
         let lack = || Lack::memory(2 * mib, site.free_memory_mib);
         PlannedCase {
-            skip: RING.missing().or_else(|| (!fits).then(lack)),
+            skip: self.program().missing().or_else(|| (!fits).then(lack)),
             check: |params| Self::possible(params).map(drop),
             ..PlannedCase::new(self, self.takes())
         }
@@ -223,6 +244,11 @@ fn plan(site: &Site) -> Plan {
         cases.extend(TABLED.map(|ring| THREADS.ring(ring).free(cpus)));
     }
     cases.extend(BOTH.map(|unit| THREADS.unit(unit).across()));
+    for library in profile.pick(&[][..], &Library::ALL, &Library::ALL) {
+        for case in TABLED.map(|ring| THREADS.ring(ring).library(Some(*library))) {
+            cases.extend([case, case.alone(), case.free(all_cpus)]);
+        }
+    }
     for &ring in profile.pick(&[2][..], rings(profile), rings(profile)) {
         cases.push(COROUTINES.ring(ring));
     }
@@ -251,7 +277,7 @@ figures! {
 
 fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
-    let found: Found<Laps> = RING.ask(
+    let found: Found<Laps> = case.program().ask(
         worker,
         Stdio::null(),
         &[
@@ -278,12 +304,27 @@ pub fn thread_switch() -> Statistic {
     THREADS.switch()
 }
 
+/// A whole hop between two threads, by pipe on one CPU, ns.
+pub fn thread_hop() -> Statistic {
+    THREADS.time()
+}
+
+/// The same between two processes.
+pub fn process_hop() -> Statistic {
+    PROCESSES.time()
+}
+
 /// A switch in a ring of so many threads on so many CPUs, with nothing to read and placement left to the scheduler, ns:
 /// source 004's `lat_thread_ctx`.
-pub fn switch_on(ring: u64, cpus: u64) -> Statistic {
-    let case = THREADS.ring(ring);
+pub(crate) fn switch_on(library: Option<Library>, ring: u64, cpus: u64) -> Statistic {
+    let case = THREADS.ring(ring).library(library);
     let case = if cpus == 1 { case } else { case.free(cpus) };
     case.switch()
+}
+
+/// A switch to another thread of this library, ns.
+fn on_library(library: Library) -> Statistic {
+    THREADS.library(Some(library)).switch()
 }
 
 /// Whether the interval of a switch leaves 0 out, or its figure where there are too few rounds for one.
@@ -356,9 +397,21 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
                 growth(|case| case).over(growth(|case| case.free(all))).into()
             }),
         ),
-        ("libraries-switch-alike", not_testable(OLD_LIBRARY)),
+        ("libraries-switch-alike", libraries_alike()),
         ("smt-no-effect-on-switching", not_testable(SMT)),
     ]
+}
+
+/// A switch under the old library over one under the machine's, by ring, on one CPU.
+fn libraries_alike() -> Test {
+    let cell = |ring| {
+        let of = |library| THREADS.ring(ring).library(library).switch();
+        (
+            format!("ring={ring}"),
+            of(Some(Library::LinuxThreads)).over(of(None)),
+        )
+    };
+    each(Quote::Largest, TABLED.map(cell)).recreated(NOT_SHOWN)
 }
 
 /// The figure of a switch, unless it may be 0.
@@ -437,6 +490,17 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             "ratio",
             "A switch between processes that share their memory, as threads did before NPTL, takes {} times as long as \
              between threads.",
+        ),
+        fact(
+            on_library(Library::LinuxThreads).over(thread_switch()),
+            "ratio",
+            "A switch between threads of LinuxThreads, the library before NPTL, re-created on this kernel, takes {} times as \
+             long as between threads of this machine's C library.",
+        ),
+        fact(
+            on_library(Library::Musl).over(thread_switch()),
+            "ratio",
+            "A switch between threads of the C library musl takes {} times as long as of this machine's.",
         ),
         fact(
             thread_switch().over(COROUTINES.time()),
@@ -632,6 +696,20 @@ mod tests {
             assert!(value(HOP) > 0.0, "{case:?}");
             let switches = case.hop == Hop::ToOther && case.unit != Unit::Coroutine;
             assert_eq!(value(SWITCHES) > 0.2, switches, "{case:?}: {sample:?}");
+        }
+    }
+
+    #[test]
+    fn it_goes_round_by_threads_of_other_libraries() {
+        for library in Library::ALL {
+            let case = THREADS.ring(3).library(Some(library));
+            for case in [case, case.alone()] {
+                let sample = testing::sample(&EXPERIMENT, &case.params());
+                match case.program().missing() {
+                    None => assert!(sample.value(HOP.name).unwrap_or_default() > 0.0, "{sample:?}"),
+                    Some(lack) => assert_eq!(sample.reason, Some(lack.says)),
+                }
+            }
         }
     }
 

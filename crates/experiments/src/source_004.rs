@@ -1,7 +1,7 @@
 //! Source 004's plan as one table: what its nine figures show, by kernel, preemption, library and size.
 //!
 //! `create`, `ring` and `chat` measure it; a run has one state of the machine. A cell without a figure says what it
-//! lacks.
+//! lacks. A second table answers the source's own question by library.
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::whole::Whole;
@@ -9,7 +9,8 @@ use threadgauge_machine::Fingerprint;
 use threadgauge_results::{Lack, Need, Table};
 
 use crate::conditions::{NEEDS_LINUXTHREADS, SOURCES_CPUS};
-use crate::{chat, create, ring};
+use crate::libraries::{Library, NOT_SHOWN};
+use crate::{chat, create, footprint, ring};
 
 const NOTE: &str = "The source's figures are pictures, and their data are not in its text: 1 is creation and 2 switching, \
                     with both libraries on one CPU and on four; 3 to 6 are both by kernel and preemption; 3, 4, 7 and 8 have two \
@@ -52,24 +53,45 @@ type Size = (String, Result<u64, String>);
 /// A state that a machine can be in: kernel, preemption and library.
 type State = [String; 3];
 
+/// What a benchmark comes to by size: a figure, or what it lacks.
+type Figures = [Result<String, String>; 4];
+
+/// The old library, as a run here can have it.
+const RECREATED: &str = "LinuxThreads, re-created";
+
 /// The table; none where a run has none of its figures.
 pub fn table(run: &Whole<'_>) -> Option<Table> {
     let sizes = sizes(run.site.cpus.len() as u64, run.site.cores as u64);
-    let figures = BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, of.of, &size.1)));
+    let figures_of =
+        |library| BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, library, of.of, &size.1)));
+    let (figures, old) = (figures_of(None), figures_of(Some(Library::LinuxThreads)));
     let is_measured = figures.iter().flatten().any(Result::is_ok);
-    let [own, others @ ..] = states(run.machine);
+    let is_recreated = old.iter().flatten().any(Result::is_ok);
+    let [own, recreated, others @ ..] = states(run.machine);
     let row = |figures: &str, what: &str, (state, _): &(State, &str), cells: [String; 4]| -> Vec<String> {
         let head = [figures, what].map(str::to_owned).into_iter();
         head.chain(state.clone()).chain(cells).collect()
     };
-    let measured = BENCHMARKS.iter().zip(figures).map(|(of, figures)| {
-        let cells = figures.map(|figure| figure.unwrap_or_else(|lacks| lacks));
-        row(of.figures, of.what, &own, cells)
-    });
-    let others = others
-        .iter()
-        .map(|other| row("1–9", "all of these", other, [other.1; 4].map(str::to_owned)));
-    let rows: Vec<Vec<String>> = measured.chain(others).collect();
+    let told = |figures: [Figures; 5], state: &(State, &str)| -> Vec<Vec<String>> {
+        let rows = BENCHMARKS.iter().zip(figures).map(|(of, figures)| {
+            let cells = figures.map(|figure| figure.unwrap_or_else(|lacks| lacks));
+            row(of.figures, of.what, state, cells)
+        });
+        rows.collect()
+    };
+    let lacking = |other: &(State, &str)| {
+        let cells = [other.1; 4].map(str::to_owned);
+        row("1–9", "all of these", other, cells)
+    };
+    let mut rows = told(figures, &own);
+    match is_recreated {
+        true => {
+            let ([kernel, preemption, _], _) = recreated;
+            rows.extend(told(old, &([kernel, preemption, RECREATED.to_owned()], "")));
+        }
+        false => rows.push(lacking(&recreated)),
+    }
+    rows.extend(others.iter().map(lacking));
     let heads = ["figure", "what", "kernel", "preemption", "library"].map(str::to_owned);
     let heads = heads
         .into_iter()
@@ -81,6 +103,127 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         columns: heads.collect(),
         rows,
     })
+}
+
+/// What the libraries are compared by, on one CPU.
+struct Measure {
+    /// The head of its column.
+    head: &'static str,
+    /// To follow a library's name.
+    does: &'static str,
+    unit: &'static str,
+    /// Whether more of it is better.
+    is_gain: bool,
+    experiment: &'static str,
+    of: fn(Option<Library>) -> Statistic,
+}
+
+const MEASURES: [Measure; 4] = [
+    Measure {
+        head: "make and end a thread",
+        does: "makes threads fastest",
+        unit: "ns",
+        is_gain: false,
+        experiment: create::EXPERIMENT.id,
+        of: |library| create::thread_of(library, 1),
+    },
+    Measure {
+        head: "switch, 2 threads",
+        does: "switches fastest",
+        unit: "ns",
+        is_gain: false,
+        experiment: ring::EXPERIMENT.id,
+        of: |library| ring::switch_on(library, ring::TABLED[0], 1),
+    },
+    Measure {
+        head: "chat",
+        does: "passes on the most messages",
+        unit: "thousand messages/s",
+        is_gain: true,
+        experiment: chat::EXPERIMENT.id,
+        of: |library| chat::score_of(library, 1).times(1e-3),
+    },
+    Measure {
+        head: "memory of an idle thread",
+        does: "takes the least memory",
+        unit: "B",
+        is_gain: false,
+        experiment: footprint::EXPERIMENT.id,
+        of: footprint::thread_memory_on,
+    },
+];
+
+/// The C library's own threads, and those beside.
+const LIBRARIES: [Option<Library>; 3] = [None, Some(Library::Musl), Some(Library::LinuxThreads)];
+
+/// The source's question, by library; none where a run has figures of one library alone.
+pub fn libraries(run: &Whole<'_>) -> Option<Table> {
+    let own = run.machine.thread_library.as_deref().unwrap_or("the C library");
+    let name = |library: Option<Library>| match library {
+        None => own,
+        Some(Library::Musl) => "musl",
+        Some(Library::LinuxThreads) => RECREATED,
+    };
+    let of = |measure: &Measure| {
+        let view = run.view(measure.experiment);
+        LIBRARIES.map(|library| view.estimate(&(measure.of)(library)))
+    };
+    let figures = MEASURES.each_ref().map(of);
+    let is_compared = |of: &&[Option<Estimate>; 3]| of.iter().flatten().count() > 1;
+    figures.iter().find(is_compared)?;
+    let leads: Vec<String> = MEASURES
+        .iter()
+        .zip(&figures)
+        .filter_map(|(measure, figures)| {
+            let [first, ..] = led_by(figures, measure.is_gain)?;
+            Some(format!("{} {}", name(LIBRARIES[first]), measure.does))
+        })
+        .collect();
+    let answer = match &leads[..] {
+        [] => "On one CPU this run tells none of them apart.".to_owned(),
+        [only] => format!("On one CPU {only}."),
+        [others @ .., last] => format!("On one CPU {} and {last}.", others.join(", ")),
+    };
+    let row = |(i, library): (usize, &Option<Library>)| -> Vec<String> {
+        let shown = MEASURES.iter().zip(&figures).map(|(measure, of)| {
+            let shown = of[i].as_ref().map(|of| of.show(measure.unit));
+            shown.unwrap_or_else(|| "not run".to_owned())
+        });
+        std::iter::once(name(*library).to_owned()).chain(shown).collect()
+    };
+    let heads = MEASURES.each_ref().map(|measure| measure.head.to_owned());
+    Some(Table {
+        id: "thread-libraries".to_owned(),
+        title: "Which thread library for a small Linux system?".to_owned(),
+        note: format!(
+            "{answer} All on one CPU. LinuxThreads is re-created on this kernel, which cannot show {NOT_SHOWN}."
+        ),
+        columns: std::iter::once("library".to_owned()).chain(heads).collect(),
+        rows: LIBRARIES.iter().enumerate().map(row).collect(),
+    })
+}
+
+/// The best of them and the second, where their intervals tell them apart.
+fn led_by(figures: &[Option<Estimate>; 3], is_gain: bool) -> Option<[usize; 2]> {
+    let known = figures
+        .iter()
+        .enumerate()
+        .filter_map(|(i, of)| Some((i, of.as_ref()?)));
+    let mut known: Vec<(usize, &Estimate)> = known.collect();
+    known.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+    if is_gain {
+        known.reverse();
+    }
+    let [(first, best), (second, next), ..] = known[..] else {
+        return None;
+    };
+    let ([best_low, best_high], [next_low, next_high]) = (best.ci95?, next.ci95?);
+    let is_apart = if is_gain {
+        best_low > next_high
+    } else {
+        best_high < next_low
+    };
+    is_apart.then_some([first, second])
 }
 
 /// One CPU, four, one of each core, and all where cores have several.
@@ -133,7 +276,12 @@ fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
 }
 
 /// The figure of this run with its interval, or in a few words what is lacking.
-fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String, String> {
+fn figure(
+    run: &Whole<'_>,
+    library: Option<Library>,
+    of: Of,
+    cpus: &Result<u64, String>,
+) -> Result<String, String> {
     let cpus = *cpus.as_ref().map_err(String::clone)?;
     let found = |view: View<'_>, statistic: Statistic, unit: &str| {
         let estimate = view.estimated(&statistic);
@@ -141,9 +289,16 @@ fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String,
         estimate.map(|estimate| estimate.show(unit)).map_err(lacking)
     };
     match of {
-        Of::Creation => found(run.view(create::EXPERIMENT.id), create::thread_on(cpus), "ns"),
+        Of::Creation => found(
+            run.view(create::EXPERIMENT.id),
+            create::thread_of(library, cpus),
+            "ns",
+        ),
         Of::Switching(threads) => {
-            let (view, switch) = (run.view(ring::EXPERIMENT.id), ring::switch_on(threads, cpus));
+            let (view, switch) = (
+                run.view(ring::EXPERIMENT.id),
+                ring::switch_on(library, threads, cpus),
+            );
             match view.estimated(&switch) {
                 Ok(estimate) if !ring::is_above_0(&estimate) => Ok("below resolution".to_owned()),
                 _ => found(view, switch, "ns"),
@@ -151,7 +306,7 @@ fn figure(run: &Whole<'_>, of: Of, cpus: &Result<u64, String>) -> Result<String,
         }
         Of::Chat => found(
             run.view(chat::EXPERIMENT.id),
-            chat::score_on(cpus).times(1e-3),
+            chat::score_of(library, cpus).times(1e-3),
             "thousand messages/s",
         ),
     }
@@ -273,6 +428,65 @@ mod tests {
         ] {
             insta::assert_snapshot!(name, lines(of(&site, experiments, &machine())));
         }
+    }
+
+    #[test]
+    fn the_sources_question_is_answered_by_who_is_told_apart() {
+        let site = testing::site(Profile::Standard, 2);
+        let machine = machine();
+        let told = |musl: f64, has_old: bool| {
+            let cells = |measure: &Measure| {
+                let cell = |library: Option<Library>, value: f64| {
+                    let statistic = (measure.of)(library);
+                    let name = statistic.cells()[0].metric.clone().leak();
+                    let rounds = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0, 1.0].map(|noise| noise * value);
+                    testing::case(
+                        statistic.pattern(),
+                        [(metric(name, measure.unit), rounds.to_vec())],
+                    )
+                };
+                let old = has_old.then(|| cell(Some(Library::LinuxThreads), 300.0));
+                [cell(None, 100.0), cell(Some(Library::Musl), musl)]
+                    .into_iter()
+                    .chain(old)
+                    .collect()
+            };
+            // Of the ring a switch is a hop less what the token itself costs.
+            let [created, _, talked, kept] = &MEASURES;
+            let cases = [created, talked, kept].map(|of| (of.experiment.to_owned(), cells(of)));
+            let cases = threadgauge_lab::view::Cases::from(cases);
+            let base = testing::view("", Profile::Standard, Vec::new());
+            let of = |experiment| View {
+                experiment,
+                cases: &cases,
+                ..base
+            };
+            libraries(&Whole {
+                views: [created, talked, kept]
+                    .map(|measure| of(measure.experiment))
+                    .to_vec(),
+                other: of(""),
+                site: &site,
+                machine: &machine,
+            })
+        };
+        let table = told(50.0, true).unwrap();
+        let says = "On one CPU musl makes threads fastest, LinuxThreads, re-created passes on the most messages and \
+                    musl takes the least memory. All on one CPU.";
+        assert!(table.note.starts_with(says), "{}", table.note);
+        let names: Vec<&str> = table.rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(names, ["NPTL 2.36", "musl", RECREATED]);
+        assert!(table.rows.iter().all(|row| row[2] == "not run"));
+        let equal = told(100.0, false).unwrap();
+        assert!(
+            equal
+                .note
+                .starts_with("On one CPU this run tells none of them apart."),
+            "{}",
+            equal.note
+        );
+        assert_eq!(equal.rows[2][1..], ["not run"; 4]);
+        assert!(of(&site, &[], &machine).is_none());
     }
 
     #[test]

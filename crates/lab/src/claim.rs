@@ -47,6 +47,13 @@ pub enum Test {
         /// Of this range.
         range: Range,
     },
+    /// A test on something that no longer exists and was written again from its description.
+    Recreated {
+        /// The test.
+        test: Box<Test>,
+        /// What the re-creation cannot show, to follow "which cannot show".
+        says: String,
+    },
     /// Nothing decides it here.
     Lacking {
         /// What is missing.
@@ -124,6 +131,15 @@ impl Test {
         }
     }
 
+    /// This test, which is on a re-creation: `says` is what that cannot show, to follow "which cannot show".
+    #[must_use]
+    pub fn recreated(self, says: impl Into<String>) -> Self {
+        Self::Recreated {
+            test: Box::new(self),
+            says: says.into(),
+        }
+    }
+
     /// This test, where it is `complete`: over all that the claim is about. Otherwise it can refute the claim but not
     /// confirm it, and `missing` says what was not measured.
     #[must_use]
@@ -144,7 +160,9 @@ impl Test {
             Self::One(statistic) => vec![statistic],
             Self::Each(_, cells) => cells.iter().map(|(_, statistic)| statistic).collect(),
             Self::Also { main, test, .. } => [main.statistics(), test.statistics()].concat(),
-            Self::Part { test, .. } | Self::Outside { test, .. } => test.statistics(),
+            Self::Part { test, .. } | Self::Outside { test, .. } | Self::Recreated { test, .. } => {
+                test.statistics()
+            }
             Self::Lacking { figure, .. } => figure.iter().collect(),
             Self::Given(_) => Vec::new(),
         }
@@ -211,6 +229,14 @@ impl Test {
                 of: Box::new(test.evidence(view, claim)),
                 range: *range,
             },
+            Self::Recreated { test, says } => match test.evidence(view, claim) {
+                // Where nothing was measured it makes no difference on what it would have been.
+                lacking @ Evidence::Lacking { .. } => lacking,
+                of => Evidence::Recreated {
+                    of: Box::new(of),
+                    says: says.clone(),
+                },
+            },
             Self::Lacking { lack, figure } => Evidence::Lacking {
                 lack: lack.clone(),
                 measured: figure.as_ref().and_then(|figure| view.value(figure)),
@@ -261,6 +287,7 @@ mod tests {
     use crate::site::Profile;
     use crate::statistic::{Metric, metric};
     use crate::testing;
+    use crate::view::ViewCase;
 
     const TIME: Metric = metric("elapsed_ns", "ns");
 
@@ -382,6 +409,29 @@ mod tests {
             matches!(part.evidence(&view, at_least), Evidence::Lacking { .. })
         };
         assert_eq!([1.5, 0.5].map(of), [true, false]);
+    }
+
+    #[test]
+    fn what_is_decided_on_a_recreation_says_so_and_what_is_lacking_is_lacking() {
+        let claim = threadgauge_results::claim("nptl-create-destroy-6x-cheaper").unwrap();
+        let told = |second: ViewCase| {
+            let first = testing::case(on(1), [(TIME, vec![6.0; 7])]);
+            let view = testing::view("x", Profile::Quick, vec![first, second]);
+            let test = gain().recreated("the old scheduler");
+            assert_eq!(test.statistics().len(), 1);
+            decide(claim, &claim.unit, &test.evidence(&view, claim), testing::ALPHA)
+        };
+        let measured = told(testing::case(on(2), [(TIME, vec![1.0; 7])]));
+        assert_eq!(measured.verdict, Some(Verdict::Holds));
+        assert_eq!(measured.recreated.as_deref(), Some("the old scheduler"));
+        let says = " Re-created on this kernel, which cannot show the old scheduler.";
+        assert!(measured.says.ends_with(says), "{measured:?}");
+        let lack = Lack::new(Need::Program, "no compiler");
+        let lacking = told(testing::lacking(on(2), lack));
+        assert_eq!(
+            (lacking.verdict, lacking.recreated),
+            (Some(Verdict::NotTestable), None)
+        );
     }
 
     #[test]

@@ -373,6 +373,7 @@ mod tests {
             unit: String::new(),
             reason: None,
             disturbed: false,
+            recreated: None,
         };
         let rule = StoppingRule::standard();
         let (first, last) = (rule.looks[0], rule.rounds());

@@ -91,6 +91,7 @@ impl Catalogue {
             cpus: site.cpus.clone(),
             free_memory_mib: 1 << 20,
             each: None,
+            runtimes: site.runtimes.clone(),
             ..*site
         });
         let of_site = |site: &Site| -> Vec<Planned> {

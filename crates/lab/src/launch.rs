@@ -351,6 +351,7 @@ mod tests {
             handicap_percent: 0,
             launched_ns: 0,
             each: None,
+            runtime: None,
         };
         let [answer, complaint] = [gathered(Keep::First, &[answer]), gathered(Keep::Last, &[])];
         judge(ExitStatus::from_raw(status), &answer, &complaint, &order)

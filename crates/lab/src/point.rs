@@ -52,6 +52,45 @@ impl Parameter for bool {
     }
 }
 
+/// A field of a case: a [`Parameter`], or an optional one, which cases may be without.
+///
+/// An optional parameter is one of [`OPTIONAL`](threadgauge_results::OPTIONAL): these the rule of picking cases knows.
+pub trait Field: Sized {
+    /// The parameters with this behind them under its name; without it, where it is none.
+    #[must_use]
+    fn put(&self, params: Params, name: &str) -> Params;
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    ///
+    /// When it is missing and not optional, or not an allowed value.
+    fn take(params: &Params, name: &str) -> Result<Self, CaseError>;
+}
+
+impl<T: Parameter> Field for T {
+    fn put(&self, params: Params, name: &str) -> Params {
+        params.with(name, self.value())
+    }
+
+    fn take(params: &Params, name: &str) -> Result<Self, CaseError> {
+        parameter(params, name)
+    }
+}
+
+impl<T: Parameter> Field for Option<T> {
+    fn put(&self, params: Params, name: &str) -> Params {
+        match self {
+            Some(value) => value.put(params, name),
+            None => params,
+        }
+    }
+
+    fn take(params: &Params, name: &str) -> Result<Self, CaseError> {
+        params.get(name).map(|_| parameter(params, name)).transpose()
+    }
+}
+
 /// A case of an experiment, or a pattern that picks some of its cases.
 pub trait Point: Copy + Into<Params> {
     /// Reads a case back.
@@ -167,7 +206,8 @@ macro_rules! words {
 }
 
 /// Declares a case: a struct whose fields are its parameters, in the order of its id. `= range` behind a number bounds
-/// it. Each field has a method of its name, which gives the same case with another value of that field.
+/// it. Each field has a method of its name, which gives the same case with another value of that field. A field of the
+/// type `Option` is an optional parameter ([`Field`](crate::point::Field)).
 ///
 /// ```
 /// use threadgauge_lab::point::Point as _;
@@ -210,7 +250,9 @@ macro_rules! point {
 
         impl From<$name> for $crate::point::Params {
             fn from(point: $name) -> Self {
-                Self::new()$(.with(stringify!($field), $crate::point::Parameter::value(&point.$field)))+
+                let params = Self::new();
+                $(let params = $crate::point::Field::put(&point.$field, params, stringify!($field));)+
+                params
             }
         }
 
@@ -227,7 +269,7 @@ macro_rules! point {
 #[macro_export]
 macro_rules! read_parameter {
     ($params:expr, $name:expr) => {
-        $crate::point::parameter($params, $name)
+        $crate::point::Field::take($params, $name)
     };
     ($params:expr, $name:expr, $range:expr) => {
         $crate::point::number($params, $name, $range)
@@ -243,6 +285,9 @@ mod tests {
     }
     point! {
         struct Case { unit: Unit, count: u64 = 1..=10, huge_pages: bool }
+    }
+    point! {
+        struct Optional { unit: Unit, library: Option<Unit>, count: u64 }
     }
 
     const CASE: Case = Case {
@@ -282,6 +327,27 @@ mod tests {
             "the parameter unit is missing; it must be one of thread, process"
         );
     }
+
+    #[test]
+    fn an_optional_parameter_leaves_no_trace_where_there_is_none() {
+        let without = Optional {
+            unit: Unit::Thread,
+            library: None,
+            count: 3,
+        };
+        let with = without.library(Some(Unit::Process));
+        assert_eq!(without.params().to_string(), "unit=thread,count=3");
+        assert_eq!(with.params().to_string(), "unit=thread,library=process,count=3");
+        for case in [without, with] {
+            assert_eq!(Optional::read(&case.params()).unwrap(), case);
+        }
+        let refused = Optional::read(&with.params().with("library", "fibre")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the parameter library is fibre; it must be one of thread, process"
+        );
+    }
+
     #[test]
     fn a_number_is_refused_with_its_bounds() {
         use Bound::{Excluded, Unbounded};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading};
 use threadgauge_results::{
-    Look, RunRecord, STOPPED_S, Sample, Status, Store, StoreError, StoredSample, THROTTLED_S,
+    Look, Params, RunRecord, Runtime, STOPPED_S, Sample, Status, Store, StoreError, StoredSample, THROTTLED_S,
 };
 use threadgauge_stats::StoppingRule;
 
@@ -486,6 +486,7 @@ impl<'a> Session<'a> {
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
             each: self.record.each.clone(),
+            runtime: named(&self.record.runtimes, &slot.case.params),
         };
         match self.turns.take(turn, self.machine.interrupts()) {
             Taken::Mine => {}
@@ -559,6 +560,12 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
     });
     fastrand::Rng::with_seed(stream).shuffle(&mut order);
     order
+}
+
+/// The runtime of this name, where a case names one.
+fn named(runtimes: &[Runtime], case: &Params) -> Option<Runtime> {
+    let name = case.text("runtime")?;
+    runtimes.iter().find(|runtime| runtime.name == name).cloned()
 }
 
 fn disturbed(noise: &Noise) -> bool {

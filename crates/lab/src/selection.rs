@@ -1,7 +1,8 @@
 //! Which experiments and which of their cases: names, `--only` and `--set`.
 //!
 //! `--only` picks cases and `--set` replaces parameters: of several values each makes a case. An unknown name is
-//! refused, with the nearest known one; it is never ignored.
+//! refused, with the nearest known one; it is never ignored. Cases with an optional parameter are picked where `--only`
+//! names it, or names nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -149,7 +150,7 @@ impl Selector {
     }
 
     /// The values of a name, in the order given.
-    fn values(&self, key: &str) -> impl Iterator<Item = &Value> {
+    pub fn values(&self, key: &str) -> impl Iterator<Item = &Value> {
         let of_it = self.0.iter().filter(move |(name, _)| name == key);
         of_it.map(|(_, value)| value)
     }
@@ -245,11 +246,15 @@ pub fn choose(
         });
     }
     // What the profile has is picked there, whatever it is set to; else what was set.
+    let named = only.keys();
     let picks = |case: &Changed| {
-        only.picks(|key, value| match planned.contains(&(key, value)) {
-            true => case.planned.get(key),
-            false => case.case.params.get(key),
-        })
+        // Whoever wants some cases and names no runtime has those of before there were others.
+        let is_beside = !named.is_empty() && !case.planned.has_only_what(|name| named.contains(name));
+        !is_beside
+            && only.picks(|key, value| match planned.contains(&(key, value)) {
+                true => case.planned.get(key),
+                false => case.case.params.get(key),
+            })
     };
     let cases: Vec<Vec<PlannedCase>> = changed
         .iter()
@@ -504,6 +509,37 @@ mod tests {
         assert_eq!(estimate("count=500"), Duration::from_secs(7));
         assert_eq!(estimate("count=1000"), Duration::from_millis(10_010));
         assert_eq!(estimate("count=99999999999"), MOST);
+    }
+
+    #[test]
+    fn cases_with_an_optional_parameter_are_picked_by_its_name_or_with_all() {
+        const BESIDE: Experiment = Experiment {
+            plan: |_| {
+                let mut plan = plan();
+                let mut other = plan.cases[0].clone();
+                other.params.set("runtime", "go");
+                plan.cases.push(other);
+                plan
+            },
+            ..experiment("beside", true)
+        };
+        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let picked = |only: Selector| {
+            let chosen = choose(&[&BESIDE], &site, &only, &Selector::default()).unwrap();
+            let ids: Vec<String> = chosen[0]
+                .plan
+                .cases
+                .iter()
+                .map(|case| case.params.to_string())
+                .collect();
+            ids
+        };
+        assert_eq!(picked(Selector::default()).len(), 4);
+        assert_eq!(
+            picked(selector("unit=thread")),
+            ["unit=thread,count=1", "unit=thread,count=64"]
+        );
+        assert_eq!(picked(selector("runtime=go")), ["unit=thread,count=1,runtime=go"]);
     }
 
     /// The cases of one experiment; empty: nothing is picked.

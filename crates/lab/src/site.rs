@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use threadgauge_machine::{CpuList, cores_first};
-use threadgauge_results::Each;
+use threadgauge_results::{Each, Runtime};
 
 /// How much to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -65,6 +65,8 @@ pub struct Site {
     pub free_memory_mib: u64,
     /// Computations of the user's own.
     pub each: Option<Each>,
+    /// The runtimes whose guests take part, beside C. None unless somebody asked for them.
+    pub runtimes: Vec<Runtime>,
 }
 
 impl Site {
@@ -79,6 +81,7 @@ impl Site {
             cores,
             free_memory_mib,
             each: None,
+            runtimes: Vec::new(),
         }
     }
 }

@@ -47,6 +47,7 @@ pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
         handicap_percent: 0,
         launched_ns: 0,
         each: None,
+        runtime: None,
     })
 }
 

@@ -68,6 +68,12 @@ impl<'a> View<'a> {
             .filter(move |p| p.matches(&pattern))
     }
 
+    /// The parameters of every planned case that has the optional parameter `name`, in plan order.
+    pub fn beside(&self, name: &str) -> impl Iterator<Item = &'a Params> {
+        let params = self.own().iter().map(|c| &c.params);
+        params.filter(move |p| p.get(name).is_some())
+    }
+
     /// The most CPUs of any planned case, where that is more than one.
     #[must_use]
     pub fn all_cpus(&self) -> Option<u64> {
@@ -396,6 +402,21 @@ mod tests {
             (1..=10).collect::<Vec<u32>>()
         );
         assert!(by_round.values().all(|ratio| (ratio - 2.0).abs() < 1e-12));
+    }
+
+    #[test]
+    fn cases_with_an_optional_parameter_stand_beside_the_others() {
+        let go = params(1, 1).with("runtime", "go");
+        let mut all = cases();
+        let rounds = vec![7.0; 10];
+        all.push(testing::case(go.clone(), [(TIME, rounds)]));
+        let view = view(all, 6);
+        assert_eq!(view.planned(Params::new()).count(), 3);
+        assert_eq!(view.beside("runtime").collect::<Vec<_>>(), [&go]);
+        assert_eq!(view.beside("library").count(), 0);
+        // Whoever does not name it finds the one case that there was before.
+        assert!((view.value(&of(1)).unwrap() - 101.0).abs() < 1e-9);
+        assert_eq!(view.value(&TIME.of(go)), Some(7.0));
     }
 
     #[test]

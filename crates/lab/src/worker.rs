@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use threadgauge_machine::{Burner, Switches, clock, usage_children, usage_self};
-use threadgauge_results::{Each, Lack, Metric, Need, Params, Sample, Status};
+use threadgauge_results::{Each, Lack, Metric, Need, Params, Runtime, Sample, Status};
 
 use crate::statistic;
 
@@ -25,6 +25,9 @@ pub struct Order {
     pub launched_ns: u64,
     /// Computations of the user's own, where the case is about them.
     pub each: Option<Each>,
+    /// The runtime whose guest runs the case, where it names one.
+    #[serde(default)]
+    pub runtime: Option<Runtime>,
 }
 
 /// Why a case has no figures.
@@ -66,6 +69,7 @@ pub struct Worker {
     switches: Switches,
     burner: Option<Burner>,
     each: Option<Each>,
+    runtime: Option<Runtime>,
     /// The sample, should the case succeed.
     sample: Sample,
 }
@@ -80,6 +84,7 @@ impl Worker {
             switches: switches(),
             burner: None,
             each: order.each.clone(),
+            runtime: order.runtime.clone(),
             sample: Sample {
                 reason: None,
                 ..Sample::without_figures(Status::Ok, "")
@@ -115,6 +120,12 @@ impl Worker {
     #[must_use]
     pub const fn each(&self) -> Option<&Each> {
         self.each.as_ref()
+    }
+
+    /// The runtime whose guest runs the case, where it names one.
+    #[must_use]
+    pub const fn runtime(&self) -> Option<&Runtime> {
+        self.runtime.as_ref()
     }
 
     /// The calibrated burner, calibrated at first use (takes some milliseconds: ask before the clock runs).
@@ -232,6 +243,7 @@ mod tests {
             handicap_percent,
             launched_ns: 7,
             each: None,
+            runtime: None,
         }
     }
 

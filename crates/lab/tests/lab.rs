@@ -26,6 +26,7 @@ fn order() -> Order {
         handicap_percent: 0,
         launched_ns: 0,
         each: None,
+        runtime: None,
     }
 }
 

@@ -191,6 +191,8 @@ pub(crate) fn outcome(of: &ComparisonResult) -> String {
 
 /// Stands behind a figure in which disturbed rounds count.
 const IN_DISTURBED_ROUNDS: &str = " in disturbed rounds";
+const RE_CREATED: &str = ", re-created on this kernel";
+const RE_CREATED_IN_DISTURBED_ROUNDS: &str = " in disturbed rounds, re-created on this kernel";
 
 /// Our figure of a finding, with its interval.
 pub(crate) fn measured(finding: &Finding) -> Option<String> {
@@ -198,12 +200,13 @@ pub(crate) fn measured(finding: &Finding) -> Option<String> {
     Some(Scale::of(&finding.unit, value).estimate(value, finding.ci95))
 }
 
-/// Where disturbed rounds count in a finding, so, behind its figure.
+/// Where disturbed rounds count in a finding, or it was decided on a re-creation, so, behind its figure.
 pub(crate) fn noise(finding: &Finding) -> &'static str {
-    if finding.disturbed {
-        IN_DISTURBED_ROUNDS
-    } else {
-        ""
+    match (finding.disturbed, finding.recreated.is_some()) {
+        (false, false) => "",
+        (true, false) => IN_DISTURBED_ROUNDS,
+        (false, true) => RE_CREATED,
+        (true, true) => RE_CREATED_IN_DISTURBED_ROUNDS,
     }
 }
 
@@ -293,6 +296,24 @@ pub(crate) fn reasons(experiment: &ExperimentResult) -> Vec<(String, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_figure_rests_on_is_told_behind_it() {
+        let noise = |disturbed, recreated: Option<&str>| {
+            noise(&Finding {
+                disturbed,
+                recreated: recreated.map(str::to_owned),
+                ..Finding::fact(String::new(), None, None, "")
+            })
+        };
+        assert_eq!(noise(false, None), "");
+        assert_eq!(noise(true, None), " in disturbed rounds");
+        assert_eq!(
+            noise(false, Some("the old kernel")),
+            ", re-created on this kernel"
+        );
+        assert!(noise(true, Some("it")).starts_with(" in disturbed rounds, re-created"));
+    }
 
     #[test]
     fn a_reason_is_told_unless_the_interval_refutes_the_claim_by_itself() {

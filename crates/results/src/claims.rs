@@ -250,6 +250,13 @@ pub enum Evidence {
         /// Whether the cells that are set against each other were disturbed alike.
         alike: bool,
     },
+    /// From something that no longer exists and was written again from its description.
+    Recreated {
+        /// What it says.
+        of: Box<Evidence>,
+        /// What it cannot show, to follow "which cannot show".
+        says: String,
+    },
     /// Something that the claim needs: what it is decides between not testable, not measured and inconclusive.
     Lacking {
         /// What is missing.
@@ -265,11 +272,27 @@ impl Evidence {
     pub fn is_disturbed(&self) -> bool {
         match self {
             Self::Disturbed { .. } => true,
-            Self::Outside { of, .. } => of.is_disturbed(),
+            Self::Outside { of, .. } | Self::Recreated { of, .. } => of.is_disturbed(),
             Self::With { main, also } => {
                 main.is_disturbed() || also.iter().any(|c| c.evidence.is_disturbed())
             }
             _ => false,
+        }
+    }
+}
+
+impl Evidence {
+    /// What a re-creation cannot show, where it is from one.
+    #[must_use]
+    pub fn recreated(&self) -> Option<&str> {
+        match self {
+            Self::Recreated { says, .. } => Some(says),
+            Self::Outside { of, .. } => of.recreated(),
+            Self::Disturbed { evidence, .. } => evidence.recreated(),
+            Self::With { main, also } => main
+                .recreated()
+                .or_else(|| also.iter().find_map(|of| of.evidence.recreated())),
+            _ => None,
         }
     }
 }

@@ -480,6 +480,10 @@ pub struct Finding {
     /// Disturbed rounds count in it, since too few were free of other load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disturbed: bool,
+    /// Where it was decided on something that no longer exists and was written again from its description: what that
+    /// cannot show. A verdict on it is of a kind of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recreated: Option<String>,
 }
 
 impl Finding {
@@ -497,6 +501,7 @@ impl Finding {
             unit: unit.to_owned(),
             reason: None,
             disturbed: false,
+            recreated: None,
         }
     }
 }

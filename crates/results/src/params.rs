@@ -47,6 +47,12 @@ impl Value {
     }
 }
 
+/// Parameters that not every case of an experiment has: `library`, where it is another than the C library's own
+/// threads, and `runtime`, where it is another than C. Cases that have one are beside the others: a pattern that does
+/// not name it picks none of them, so that what was read off a run before there were such cases is read off one with
+/// them alike.
+pub const OPTIONAL: [&str; 2] = ["library", "runtime"];
+
 /// Named values, in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Params(Vec<(String, Value)>);
@@ -103,10 +109,15 @@ impl Params {
         self.0.iter().map(|(n, v)| (n.as_str(), v))
     }
 
-    /// Whether every value of `wanted` is here.
+    /// Whether every value of `wanted` is here, and no [optional](OPTIONAL) one that it does not name.
     #[must_use]
     pub fn matches(&self, wanted: &Self) -> bool {
-        wanted.iter().all(|(n, v)| self.get(n) == Some(v))
+        wanted.iter().all(|(n, v)| self.get(n) == Some(v)) && self.has_only_what(|n| wanted.get(n).is_some())
+    }
+
+    /// Whether every [optional](OPTIONAL) parameter that is here is one of those that are `named`.
+    pub fn has_only_what(&self, named: impl Fn(&str) -> bool) -> bool {
+        OPTIONAL.into_iter().all(|n| self.get(n).is_none() || named(n))
     }
 
     /// The id of the case of `experiment` with these parameters, `experiment/a=1,b=2`.
@@ -199,5 +210,18 @@ mod tests {
         assert!(params.matches(&Params::new().with("cpus", 1)));
         assert!(!params.matches(&Params::new().with("cpus", 2)));
         assert!(!params.matches(&Params::new().with("payload", 2)));
+    }
+
+    #[test]
+    fn a_case_with_an_optional_parameter_is_picked_by_who_names_it_alone() {
+        let usual = Params::new().with("unit", "thread");
+        for optional in OPTIONAL {
+            let other = usual.clone().with(optional, "some");
+            assert!(usual.matches(&usual) && other.matches(&other));
+            assert!(!other.matches(&usual) && !other.matches(&Params::new()));
+            assert!(!usual.matches(&other));
+            assert!(other.matches(&Params::new().with(optional, "some")));
+            assert!(!other.matches(&Params::new().with(optional, "another")));
+        }
     }
 }

@@ -25,7 +25,7 @@ use tables::{APPLICATION_ID, TABLES, VERSION};
 
 use crate::each::Each;
 use crate::outside::clean;
-use crate::{Lack, Metric, Need, Params, Sample, Status, StoredSample};
+use crate::{Lack, Metric, Need, Params, Runtime, Sample, Status, StoredSample};
 
 /// How long another process may have the file for a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -61,6 +61,9 @@ pub struct RunRecord {
     /// The computations of the user's own that it measures.
     #[serde(default)]
     pub each: Option<Each>,
+    /// The runtimes whose guests take part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<Runtime>,
 }
 
 /// An experiment as planned, and how it ended.
@@ -682,6 +685,7 @@ pub(crate) mod tests {
             options: Vec::new(),
             in_turns_with: None,
             each: None,
+            runtimes: Vec::new(),
         }
     }
 

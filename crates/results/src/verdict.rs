@@ -10,6 +10,9 @@ use crate::{Claim, Condition, Evidence, Finding, Quote, Range, Rounds, Rule, Ver
 /// What a finding from disturbed rounds says besides.
 const DISTURBED: &str = " Disturbed: too few rounds were free of other load, so all count.";
 
+/// What a finding on a re-creation says besides, before what that cannot show.
+const RECREATED: &str = " Re-created on this kernel, which cannot show ";
+
 /// The finding on `claim`. `unit` is the unit of its statistic; every interval's level is 1 − `alpha` or better,
 /// `alpha` being what the stopping rule leaves for one look. A claim that is true is said not to hold with an error of
 /// `alpha` at most, whatever its cells and conditions.
@@ -21,11 +24,17 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
         ci95,
         reason,
     } = judge(evidence, unit, claim.range(), Error::of_a_look(alpha));
+    // Without a figure nothing was decided on it.
+    let recreated = evidence.recreated().filter(|_| measured.is_some());
     Finding {
         claim: Some(claim.id.clone()),
         verdict: Some(verdict),
-        says: says(claim, evidence, measured, ci95, unit)
-            + if evidence.is_disturbed() { DISTURBED } else { "" },
+        says: [
+            says(claim, evidence, measured, ci95, unit).as_str(),
+            if evidence.is_disturbed() { DISTURBED } else { "" },
+            &recreated.map_or_else(String::new, |limits| format!("{RECREATED}{limits}.")),
+        ]
+        .concat(),
         published: published(claim),
         published_text: (!claim.published_value.is_empty()).then(|| claim.published_value.clone()),
         measured,
@@ -33,6 +42,7 @@ pub fn decide(claim: &Claim, unit: &str, evidence: &Evidence, alpha: f64) -> Fin
         unit: unit.to_owned(),
         reason,
         disturbed: evidence.is_disturbed(),
+        recreated: recreated.map(str::to_owned),
     }
 }
 
@@ -143,6 +153,7 @@ fn judge(evidence: &Evidence, unit: &str, range: Range, error: Error) -> Judgeme
                 ..inside
             }
         }
+        Evidence::Recreated { of, .. } => judge(of, unit, range, error),
         Evidence::Disturbed { evidence, alike } => {
             of_disturbed(judge(evidence, unit, range, error), *alike, unit, range)
         }

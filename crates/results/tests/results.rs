@@ -26,6 +26,7 @@ fn record() -> RunRecord {
         options: Vec::new(),
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use threadgauge_experiments::runtimes::prepare::Asked;
 use threadgauge_lab::selection::Selector;
 use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
@@ -46,6 +47,8 @@ Examples:
   threadgauge run create print --profile standard --out before
   threadgauge run oversubscription --only count=64,count=1024,mode=yield --rounds 20
   threadgauge run create --set count=5000
+  threadgauge run runtimes              what a unit costs in Java, Go, Python, Node and Erlang, beside C
+  threadgauge run create --runtime java,java-21=/opt/jdk-21/bin/java
   threadgauge run --resume threadgauge-results/2026-11-21-4f2a
   threadgauge run --out a --turns t & nice threadgauge run --out b --turns t; wait; threadgauge compare a b")]
     Run(RunOptions),
@@ -170,7 +173,8 @@ impl From<ProfileName> for Profile {
 
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
-    /// Experiments to run; those of a first run if none is named (`list` says which run by name only)
+    /// Experiments to run; those of a first run if none is named (`list` says which run by name only). `runtimes` alone
+    /// is create, ring and footprint, with the cells of one table over all runtimes that are found
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
     /// How much to run
@@ -182,6 +186,10 @@ pub struct RunOptions {
     /// Replace parameters of the cases; several values of one name (count=2,5) make cases of their own
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub set: Vec<Selector>,
+    /// Runtimes beside C, where experiments have cases for them: all, or some of java, go, python, node and erlang. A
+    /// version beside another has a name of its own, with where its program is: java-mine=/opt/jdk/bin/java
+    #[arg(long, value_name = "NAME[=PATH],…", value_delimiter = ',')]
+    pub runtime: Vec<Asked>,
     /// Of turnaround: a command of your own, run once for each item of --items, which takes the place of {}; it is
     /// split into words as a shell does, and no shell runs it
     #[arg(long, value_name = "COMMAND", requires = "items", conflicts_with_all = ["turns"])]
@@ -206,7 +214,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
     /// Continue an interrupted run: same cases, same seed, nothing measured twice
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]

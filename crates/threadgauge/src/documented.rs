@@ -4,12 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use clap::Parser;
-use threadgauge_experiments::{CATALOGUE, runnable};
+use threadgauge_experiments::runtimes::prepare::Asked;
+use threadgauge_experiments::runtimes::{KINDS, Kind};
+use threadgauge_experiments::{CATALOGUE, by_runtime, runnable};
 use threadgauge_lab::selection::{Selector, choose, experiments};
 use threadgauge_lab::site::Site;
 use threadgauge_machine::CpuList;
+use threadgauge_results::Runtime;
 
-use crate::cli::{Cli, Command, RunOptions};
+use crate::cli::{Cli, Command};
+use crate::commands::run::guests;
 
 /// Each `threadgauge run …` of a text: between backticks or in a line of its own, to a comment or to what follows in a
 /// shell.
@@ -36,21 +40,39 @@ fn wrong(command: &str) -> Option<String> {
         Ok(cli) => cli,
         Err(error) => return Some(error.to_string()),
     };
-    let Some(Command::Run(RunOptions {
-        experiments: named,
-        profile,
-        only,
-        set,
-        ..
-    })) = cli.command
-    else {
+    let Some(Command::Run(options)) = cli.command else {
         return Some("it runs nothing".to_owned());
     };
     let cpus = CpuList::new(0..16);
-    let site = Site::new(profile.into(), &cpus, &[], 1 << 20);
-    let chosen = experiments(CATALOGUE, &named)
-        .and_then(|named| choose(&named, &site, &Selector::joined(&only), &Selector::joined(&set)));
+    let mut site = Site::new(options.profile.into(), &cpus, &[], 1 << 20);
+    let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
+    match guests::asked(&options, &only) {
+        Ok(asked) => site.runtimes = asked.iter().flat_map(found).collect(),
+        Err(error) => return Some(error.to_string()),
+    }
+    let named = match guests::is_shortcut(&options.experiments) {
+        true => by_runtime::EXPERIMENTS.map(str::to_owned).to_vec(),
+        false => options.experiments,
+    };
+    let chosen = experiments(CATALOGUE, &named).and_then(|named| choose(&named, &site, &only, &set));
     chosen.err().map(|error| error.to_string())
+}
+
+/// Of a machine on which every runtime is found, in a version that has all units.
+fn found(asked: &Asked) -> Vec<Runtime> {
+    let names = match asked {
+        Asked::All => KINDS.map(|kind| kind.name.to_owned()).to_vec(),
+        Asked::One { name, .. } => vec![name.clone()],
+    };
+    let of = |name: String| Runtime {
+        kind: Kind::of(&name).map_or_else(String::new, |kind| kind.name.to_owned()),
+        name,
+        version: "99".to_owned(),
+        program: String::new(),
+        command: Vec::new(),
+        lack: None,
+    };
+    names.into_iter().map(of).collect()
 }
 
 #[test]
@@ -84,12 +106,15 @@ fn every_run_that_a_document_or_an_experiment_names_is_one() {
 #[test]
 fn a_run_that_is_none_is_noticed() {
     let of = |text: &str| runs(text).into_iter().map(wrong).collect::<Vec<_>>();
-    let text = "`threadgauge run ring --only unit=thread`\nthreadgauge run ring  # all of it\n";
-    assert_eq!(of(text), [None, None]);
+    let text = "`threadgauge run ring --only unit=thread`\nthreadgauge run ring  # all of it\n\
+                `threadgauge run runtimes` `threadgauge run create --only runtime=java-25`";
+    assert_eq!(of(text), [None, None, None, None]);
     for (text, says) in [
         ("`threadgauge run rings`", "rings"),
         ("`threadgauge run ring --only unit=pthread`", "pthread"),
         ("`threadgauge run ring --set sizes=2`", "sizes"),
+        ("`threadgauge run ring --runtime ruby`", "ruby"),
+        ("`threadgauge run null --only runtime=go`", "runtime"),
         ("`threadgauge run ring --profil paper`", "--profil"),
     ] {
         let [Some(why)] = &of(text)[..] else {

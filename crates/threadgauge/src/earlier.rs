@@ -64,6 +64,7 @@ mod tests {
             options: Vec::new(),
             in_turns_with: None,
             each: None,
+            runtimes: Vec::new(),
         }
     }
 

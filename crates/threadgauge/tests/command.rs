@@ -24,6 +24,8 @@ mod observe;
 mod outside;
 #[path = "command/past_the_limit.rs"]
 mod past_the_limit;
+#[path = "command/runtimes.rs"]
+mod runtimes;
 #[path = "command/serve.rs"]
 mod serve;
 #[path = "command/signals.rs"]
@@ -497,6 +499,7 @@ fn record(id: &str) -> RunRecord {
         options: Vec::new(),
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     }
 }
 

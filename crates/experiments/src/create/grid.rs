@@ -9,7 +9,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_results::Lack;
 
 use crate::conditions::sizes_between;
-use crate::guests::{EXIT, UNITS};
+use crate::guests::{EXIT, Guest, UNITS};
+use crate::libraries::Library;
 
 /// How many units are kept alive together.
 pub const ALIVE: [u64; 2] = [64, 1000];
@@ -134,6 +135,8 @@ point! {
         huge_pages: bool,
         /// On how many CPUs.
         cpus: u64 = 1..,
+        /// What the program in C is built on, where that is another library than the machine's.
+        library: Option<Library>,
     }
 }
 
@@ -154,7 +157,13 @@ impl Case {
             parent_mib: 0,
             huge_pages: false,
             cpus: 1,
+            library: None,
         }
+    }
+
+    /// The program in C that makes its units.
+    pub fn program_in_c(&self) -> &'static Guest {
+        self.library.map_or(&UNITS, Library::units)
     }
 
     /// With a parent of this size and kind of pages.
@@ -202,6 +211,10 @@ impl Case {
             let wanted = format!("1: units made by {method} cannot be kept alive while more are made");
             return Err(refused(params, "alive", &wanted));
         }
+        if case.library.is_some() && (case.method, case.busy) != (Method::Pthread, 0) {
+            let wanted = "pthread, with busy=0, where a thread library is named";
+            return Err(refused(params, "method", wanted));
+        }
         if case.busy > 0 && case.method == Method::ForkSigchldWait {
             let wanted = format!("0: the handler of {method} would wait for the others");
             return Err(refused(params, "busy", &wanted));
@@ -214,7 +227,9 @@ impl Case {
         if self.parent_mib >= PARENT_MIB[1] && site.free_memory_mib < MEMORY_FOR_LARGEST_MIB {
             return Some(Lack::memory(MEMORY_FOR_LARGEST_MIB, site.free_memory_mib));
         }
-        let in_c = (self.program == Program::C).then(|| UNITS.missing()).flatten();
+        let in_c = (self.program == Program::C)
+            .then(|| self.program_in_c().missing())
+            .flatten();
         in_c.or_else(|| self.method.runs_program().then(|| EXIT.missing()).flatten())
     }
 
@@ -263,6 +278,10 @@ impl Case {
             Method::Std => (25, 40),
             Method::Pool => (6, 45),
         };
+        let (one_cpu, all_cpus) = match self.library {
+            Some(Library::LinuxThreads) => (150, 250),
+            Some(Library::Musl) | None => (one_cpu, all_cpus),
+        };
         let us = if self.cpus == 1 { one_cpu } else { all_cpus };
         // Each unit of many has to be mapped, woken and switched to.
         if self.alive > 1 { us * 8 / 5 } else { us }
@@ -295,6 +314,11 @@ pub fn plan(site: &Site) -> Plan {
     let on_cpus = one_cpu.clone().map(base).chain(on_all);
     let between = sizes_between(site).into_iter();
     let between = between.map(|cpus| base(Method::Pthread).cpus(cpus));
+    let libraries = (profile != Profile::Quick).then_some(Library::ALL);
+    let on_libraries = libraries.into_iter().flatten().flat_map(|library| {
+        let case = base(Method::Pthread).library(Some(library));
+        [1, all_cpus].map(|cpus| case.cpus(cpus))
+    });
     let of_the_source = (profile != Profile::Quick).then(|| base(Method::ForkSigchldWait));
     let in_command = Method::IN_COMMAND.map(|method| base(method).program(Program::Threadgauge));
     let held = one_cpu.filter(|method| method.can_hold() && more(method));
@@ -330,6 +354,7 @@ pub fn plan(site: &Site) -> Plan {
             .chain(alive)
             .chain(busy)
             .chain(parents)
+            .chain(on_libraries)
             .map(planned)
             .collect(),
         reference: base(Method::Pthread).params(),
@@ -460,7 +485,7 @@ mod tests {
 
     #[test]
     fn each_profile_stays_within_its_round() {
-        for (profile, most_ms) in PROFILES.into_iter().zip([4_200, 12_000, 720_000]) {
+        for (profile, most_ms) in PROFILES.into_iter().zip([4_200, 12_600, 720_000]) {
             let round: Duration = planned(profile).cases.iter().map(|c| c.estimate).sum();
             assert!(
                 round <= Duration::from_millis(most_ms),
@@ -511,6 +536,8 @@ mod tests {
             let mut plan = plan(&site);
             plan.fit(&site);
             let lacks = plan.cases.into_iter().filter_map(|c| c.skip);
+            // Which compilers there were is the build's affair.
+            let lacks = lacks.filter(|lack| lack.of != Need::Program);
             lacks.map(|lack| (lack.of, lack.says)).collect::<Vec<_>>()
         };
         assert_eq!(lacks(Profile::Quick, 2, 8_000), []);

@@ -12,7 +12,7 @@ use threadgauge_lab::refusal::refused;
 use threadgauge_machine::usage_children;
 
 use crate::create::grid::{Case, Method, Program, Unit, WARM_UP, busy_limit};
-use crate::guests::{EXIT, Found, UNITS, figures};
+use crate::guests::{EXIT, Found, figures};
 use crate::sys::fork::fork;
 use crate::sys::reap::{Ending, reap};
 
@@ -78,7 +78,7 @@ fn in_c(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
     let (method, unit) = (case.method.name(), case.unit.name());
     let program = case.method.runs_program().then(|| EXIT.load()).transpose()?;
     let input = program.map_or_else(Stdio::null, Stdio::from);
-    let found: Found<Made> = UNITS.ask(
+    let found: Found<Made> = case.program_in_c().ask(
         worker,
         input,
         &[
@@ -179,6 +179,7 @@ fn in_command(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
 mod tests {
     use super::*;
     use crate::create::EXPERIMENT;
+    use crate::libraries::Library;
     use threadgauge_lab::testing;
     use threadgauge_lab::worker::Order;
     use threadgauge_machine::clock;
@@ -216,6 +217,23 @@ mod tests {
                 "{case:?}: parts exceed the whole"
             );
         }
+    }
+
+    #[test]
+    fn so_do_the_programs_on_other_thread_libraries() {
+        for library in Library::ALL {
+            let case = Case::base(Method::Pthread, 30).library(Some(library));
+            match case.program_in_c().missing() {
+                None => assert_done(case, &run(case)),
+                Some(lack) => assert_eq!(run(case).reason, Some(lack.says)),
+            }
+        }
+        let forked = Case::base(Method::Fork, 30).library(Some(Library::Musl));
+        let refused = run(forked).reason.unwrap();
+        assert!(
+            refused.contains("method is fork; it must be pthread"),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -328,6 +346,7 @@ mod tests {
             handicap_percent: 300,
             launched_ns: 0,
             each: None,
+            runtime: None,
         };
         let mut worker = Worker::new(&order);
         measure(&order.params, &mut worker).unwrap();

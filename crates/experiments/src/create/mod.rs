@@ -2,18 +2,24 @@
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `grid` has the cases. `measure`
 //! runs one, by a program in C (`guests/c/units.c`) or in this process. `read` reads the answer off the samples.
+//! `guests` has the same of other runtimes.
 //!
 //! The claims of source 003 are decided from its own way, `fork-sigchld-wait`. The loop of its signal handler stored
 //! the result of a comparison in place of the process id (notes N-09), which changes what it prints and not what it
 //! does.
 
 mod grid;
+pub(crate) mod guests;
 mod measure;
 mod read;
 
 use threadgauge_lab::prelude::*;
 
-pub use self::{grid::Unit, read::process_over_thread, read::thread_on};
+use crate::runtimes;
+
+pub use self::grid::Unit;
+pub(crate) use self::read::thread_of;
+pub use self::read::{process_on_one, process_over_thread, thread_on};
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -46,9 +52,30 @@ pub const EXPERIMENT: Experiment = Experiment {
                      without waiting, which is fork-sigchld-wait here, with the time of the whole program; and 100,000 threads \
                      joined one by one. Here fork waits for each child as the threads are waited for; fork-sigchld is the \
                      source's way put right. Source 004 measured pthread_create \
-                     and join with lmbench under two thread libraries, of which one is left; its figures are missing.",
-    calls: &[],
-    plan: grid::plan,
-    run: measure::measure,
-    read: read::answer,
+                     and join with lmbench under two thread libraries; its figures are missing. The old one is re-created from \
+                     its published description (library=linuxthreads), and a verdict on it says so.",
+    calls: &[
+        "threadgauge run create --runtime all",
+        "threadgauge run create --runtime java --only runtime=java --set count=1000,100000",
+    ],
+    plan,
+    run,
+    read,
 };
+
+fn plan(site: &Site) -> Plan {
+    runtimes::beside(grid::plan(site), site, guests::plan(site))
+}
+
+fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
+    match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => measure::measure(params, worker),
+    }
+}
+
+fn read(view: &View<'_>) -> Answer {
+    let mut answer = read::answer(view);
+    guests::read(view, &mut answer);
+    answer
+}

@@ -5,14 +5,16 @@ use threadgauge_results::published::{create_runs, dated};
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::summarise;
 
-use crate::conditions::{OLD_LIBRARY, PREEMPTION, SMT};
+use crate::conditions::{PREEMPTION, SMT};
 use crate::create::grid::Method::{
     self, CloneVm, Fork, ForkExec, ForkSigchld, ForkSigchldWait, Pool, PosixSpawn, Pthread, Std,
 };
 use crate::create::grid::{ALIVE, BUSY, Case, FROM_PARENTS, PARENT_MIB, PARENTS, Program};
+use crate::create::guests::java_over_c;
 use crate::create::measure::{
     ALONE_CREATION, ALONE_PER_UNIT, CREATED, CREATION, DONE, FAILED, MOST_UNREAPED, PER_UNIT, REAPED,
 };
+use crate::libraries::{Library, NOT_SHOWN};
 use crate::ring::shared_process_over_thread;
 
 /// How many units a run of source 003 made.
@@ -68,6 +70,16 @@ pub fn thread_on(cpus: u64) -> Statistic {
     time(THREAD.cpus(cpus))
 }
 
+/// The same of a thread of this library; of none: of the machine's.
+pub fn thread_of(library: Option<Library>, cpus: u64) -> Statistic {
+    time(THREAD.library(library).cpus(cpus))
+}
+
+/// What a process by fork takes, one at a time on one CPU, ns.
+pub fn process_on_one() -> Statistic {
+    time(FORK)
+}
+
 /// A process by fork over a thread, one at a time.
 pub fn process_over_thread() -> Statistic {
     times(FORK, THREAD)
@@ -76,6 +88,11 @@ pub fn process_over_thread() -> Statistic {
 /// A metric beside busy threads over the same alone, for as many units.
 fn beside(busy: Case, metric: Metric, alone: Metric) -> Statistic {
     metric.of(pattern(busy)).over(alone.of(pattern(busy)))
+}
+
+/// Threads of another library, on so many CPUs.
+const fn on_library(library: Library, cpus: u64) -> Case {
+    THREAD.library(Some(library)).cpus(cpus)
 }
 
 /// The method in this command's own process.
@@ -154,9 +171,7 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("process-create-destroy-takes-0.18-ms", as_many(view, process_ms)),
         (
             "nptl-create-destroy-6x-cheaper",
-            not_testable(format!(
-                "{OLD_LIBRARY}; clone-vm imitates only its processes, not its manager thread"
-            )),
+            Test::from(times(on_library(Library::LinuxThreads, 1), THREAD)).recreated(NOT_SHOWN),
         ),
         (
             "thread-create-faster-on-one-cpu",
@@ -165,12 +180,14 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
         (
             "kernel-upgrade-no-gain",
-            not_testable(format!(
-                "{OLD_LIBRARY}; then it needs two kernels: run once under each and compare the two result folders"
-            )),
+            not_testable(
+                "needs two kernels: run once under each, with the old thread library re-created, and compare the two result \
+                 folders",
+            ),
         ),
         ("smt-no-effect-on-creation", not_testable(SMT)),
         ("threads-as-processes-less-efficient", as_processes(view)),
+        ("java-thread-create-slower-than-c", java_over_c(view)),
     ]
 }
 
@@ -274,6 +291,17 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
             THREAD,
             "A thread of Rust's standard library, from this command, takes {} times as long as one by pthread_create from a \
              small program in C.",
+        ),
+        of_ratio(
+            on_library(Library::LinuxThreads, 1),
+            THREAD,
+            "A thread of LinuxThreads, the library before NPTL, re-created on this kernel, takes {} times as long as one of \
+             this machine's C library: each is asked for from a manager process, which makes and reaps it.",
+        ),
+        of_ratio(
+            on_library(Library::Musl, 1),
+            THREAD,
+            "A thread of the C library musl takes {} times as long as one of this machine's C library.",
         ),
         of_ratio(
             base(ForkExec),
@@ -708,6 +736,22 @@ mod tests {
             cases: Box::leak(Box::new(cases)),
             ..view
         }
+    }
+
+    #[test]
+    fn the_old_library_is_judged_as_it_was_recreated() {
+        let claim = "nptl-create-destroy-6x-cheaper";
+        let machines = || cell(of(Pthread), 20_000.0);
+        let with = |old_ns| {
+            let old = cell(on_library(Library::LinuxThreads, 1).count(200), old_ns);
+            decided(&view([machines(), old]), claim)
+        };
+        let found = with(130_000.0);
+        assert_eq!(found.verdict, Some(Verdict::Holds));
+        assert_eq!(found.recreated.as_deref(), Some(NOT_SHOWN));
+        assert_eq!(with(60_000.0).verdict, Some(Verdict::DoesNotHold));
+        let open = decided(&view([machines()]), claim);
+        assert_eq!((open.verdict, open.recreated), (Some(Verdict::NotMeasured), None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use threadgauge_lab::prelude::*;
 use crate::create::Unit;
 use crate::footprint::{Idle, memory_room, room};
 use crate::guests::{Found, figures};
+use crate::runtimes;
 
 use self::case::{
     ADDRESS_003_MIB, ALIVE, BOUND_003, Build, CENSORED, CLAIMED, COUNTS_003, CRASHED_003, Case, DEPTH, ENDS,
@@ -20,6 +21,8 @@ use self::case::{
 };
 
 mod case;
+mod guests;
+mod java;
 mod read;
 
 #[cfg(test)]
@@ -64,9 +67,21 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run limits --set count=350,384,500 --set guard_kib=4,1024 --only trial=unchecked",
         "threadgauge run limits --set count=1000,20000,100000 --only trial=growing",
     ],
-    plan,
-    run,
-    read: read::read,
+    plan: |site| {
+        let guests = [guests::plan(site), java::plan(site)].concat();
+        runtimes::beside(plan(site), site, guests)
+    },
+    run: |params, worker| match (params.get("runtime"), params.get("trial")) {
+        (Some(_), Some(_)) => java::run(params, worker),
+        (Some(_), None) => guests::run(params, worker),
+        (None, _) => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read::read(view);
+        guests::read(view, &mut answer);
+        java::read(view, &mut answer);
+        answer
+    },
 };
 
 fn possible(params: &Params) -> Result<Case, CaseError> {

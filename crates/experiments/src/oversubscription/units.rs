@@ -386,6 +386,7 @@ mod tests {
             handicap_percent,
             launched_ns: 0,
             each: None,
+            runtime: None,
         });
         run(case, case.slice_us.steps().unwrap(), step_ns(), &mut worker).unwrap();
         worker.finish(Ok(()))

@@ -1,10 +1,12 @@
 //! The cases: what a case is, the source's series, which cases a profile runs, and what the source measured.
 
+use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_results::published::{PrintRun, PublishedMean, means, print_runs};
 use threadgauge_stats::{geometric_mean, summarise};
 
-use crate::guests::PRINT;
+use crate::guests::{Guest, PRINT};
+use crate::libraries::Library;
 
 use super::line::{LONGEST_PAYLOAD_BYTES, bytes_per_unit};
 
@@ -117,6 +119,8 @@ point! {
     pub(super) struct Case {
         /// Who prints.
         unit: Unit,
+        /// The thread library, where it is not the C library's own.
+        library: Option<Library>,
         /// How many of them.
         units: u64 = 1..=100_000,
         /// Lines of each.
@@ -133,6 +137,22 @@ point! {
 }
 
 impl Case {
+    /// The case with these parameters, where it can be.
+    pub(super) fn possible(params: &Params) -> Result<Self, CaseError> {
+        let case = Self::read(params)?;
+        match (case.library, case.unit) {
+            (Some(_), Unit::Process) => {
+                Err(refused(params, "unit", "thread, where a thread library is named"))
+            }
+            _ => Ok(case),
+        }
+    }
+
+    /// What prints.
+    pub(super) fn program(&self) -> &'static Guest {
+        self.library.map_or(&PRINT, Library::print)
+    }
+
     /// Processes, then threads.
     pub(super) fn of_both_kinds(&self) -> [Self; 2] {
         Unit::ALL.map(|unit| self.unit(unit))
@@ -176,7 +196,8 @@ impl Case {
     /// The case with its estimate, for the engine.
     pub(super) fn planned(self) -> PlannedCase {
         PlannedCase {
-            skip: PRINT.missing(),
+            skip: self.program().missing(),
+            check: |params| Self::possible(params).map(drop),
             takes: Some(|params| Self::read(params).ok().map(|case| case.estimate())),
             ..PlannedCase::new(self, self.estimate())
         }
@@ -187,6 +208,7 @@ impl Case {
         const WORKER_NS: u64 = 6_000_000;
         let unit_ns = match self.unit {
             Unit::Process => 140_000,
+            Unit::Thread if self.library == Some(Library::LinuxThreads) => 250_000,
             Unit::Thread => 30_000,
         };
         // The time of a write and of a hundred bytes, ns.
@@ -242,6 +264,7 @@ impl Series {
         };
         Case {
             unit: Unit::Thread,
+            library: None,
             units,
             prints,
             payload_bytes: if matches!(self, Self::Payload) { 256 } else { 11 },
@@ -352,6 +375,11 @@ pub(super) fn plan(site: &Site) -> Plan {
             }
         }
     }
+    if site.profile == Profile::Paper {
+        let points = at(&[LOGGED_PRINTS, 1_000]).into_iter();
+        let on = points.flat_map(|case| Library::ALL.map(|library| case.library(Some(library))));
+        cases.extend(on.map(Case::planned));
+    }
     Plan {
         cases,
         reference: Series::Prints.at(5).params(),
@@ -368,6 +396,7 @@ mod tests {
 
     const CASE: Case = Case {
         unit: Unit::Thread,
+        library: None,
         units: 255,
         prints: 100,
         payload_bytes: 11,
@@ -495,7 +524,8 @@ mod tests {
         let cells = |profile| {
             let cases = plan(&site(profile, 2)).cases.into_iter();
             let cases = cases.map(|planned| Case::read(&planned.params).unwrap());
-            let console: Vec<Case> = cases.filter(|c| c.sink == Sink::Console).collect();
+            let console = cases.filter(|c| c.sink == Sink::Console && c.library.is_none());
+            let console: Vec<Case> = console.collect();
             assert!(console.iter().all(|case| case.buffering == Buffering::Line));
             let most = console.iter().map(|case| case.prints).max();
             (console.len(), most)
@@ -504,6 +534,21 @@ mod tests {
         assert_eq!(cells(Profile::Paper), (2 * (17 - 1 + 4), Some(10_000)));
         assert_eq!(cells(Profile::Standard), (2 * (4 + 2), Some(100)));
         assert_eq!(cells(Profile::Quick), (2 * (4 + 1), Some(100)));
+    }
+
+    #[test]
+    fn threads_alone_are_of_a_library_and_paper_has_them() {
+        let count = |profile| {
+            let cases = plan(&site(profile, 2)).cases.into_iter();
+            cases.filter(|case| case.params.get("library").is_some()).count()
+        };
+        assert_eq!(Profile::ALL.map(count), [0, 0, 4]);
+        let process = CASE.unit(Unit::Process).library(Some(Library::Musl));
+        let refused = Case::possible(&process.params()).unwrap_err().to_string();
+        assert!(
+            refused.contains("unit is process; it must be thread"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ const LONGEST: usize = LONGEST_PAYLOAD_BYTES as usize + 2 + DIGITS + 1;
 const DIGITS: usize = 20;
 
 /// The bytes that one unit prints: every counter from 0 to `prints` - 1.
-pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
+pub(crate) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
     // A digit each, one more from 10 on, another from 100 on, …
     let powers = std::iter::successors(Some(10_u64), |power| power.checked_mul(10));
     let longer = powers.take_while(|power| *power < prints);
@@ -31,7 +31,7 @@ pub(super) fn bytes_per_unit(payload_bytes: u64, prints: u64) -> u64 {
 }
 
 /// A line's text.
-fn payload(bytes: usize) -> Vec<u8> {
+pub(super) fn payload(bytes: usize) -> Vec<u8> {
     let text = if bytes <= SHORT_TEXT.len() {
         SHORT_TEXT
     } else {

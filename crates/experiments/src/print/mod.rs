@@ -6,12 +6,17 @@
 //! reads it. `read` reads the answer off the samples.
 
 mod case;
+mod guests;
 mod line;
 mod program;
 mod read;
 mod sink;
 
 use threadgauge_lab::prelude::*;
+
+pub(crate) use line::bytes_per_unit;
+
+use crate::runtimes;
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -61,11 +66,18 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run print --profile paper --rounds 6 --only sink=console --out print-paper",
         "threadgauge run print --profile standard --only sink=console,sink=console-and-log --rounds 20",
     ],
-    plan: case::plan,
-    run,
-    read: read::read,
+    plan: |site| runtimes::beside(case::plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read::read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
 
 fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    program::measure(&case::Case::read(case)?, worker)
+    program::measure(&case::Case::possible(case)?, worker)
 }

@@ -14,7 +14,7 @@ use threadgauge_lab::worker::{CaseError, Worker};
 use super::case::{CPU, Case, ELAPSED, READER_CPU, TORN, WHOLE};
 use super::line::{FINAL_WORD, Received};
 use super::sink::Channel;
-use crate::guests::{Found, PRINT, figures};
+use crate::guests::{Found, figures};
 
 /// Runs a case as often as it is repeated; the figures are of one run on average.
 pub(super) fn measure(case: &Case, worker: &mut Worker) -> Result<(), CaseError> {
@@ -52,22 +52,27 @@ const FIGURES: [Metric; 10] = [
     metric("all_alive_ns", "ns"),
 ];
 
-/// Runs a case once, from cold.
-fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseError> {
+/// Opens the sink of a case, has all printed into it and its log, and checks that all of it arrived. What arrived is
+/// known where somebody can read it.
+///
+/// # Errors
+///
+/// Those of `print`; failed where the sink cannot be opened, or does not get what was to be printed.
+pub(super) fn printed<T>(
+    case: &Case,
+    worker: &mut Worker,
+    print: impl FnOnce(&Worker, Stdio, &str) -> Result<T, CaseError>,
+) -> Result<(T, Option<Received>), CaseError> {
     let channel = Channel::open(case)?;
     if channel.is_in_memory() {
         worker.tag("tmpfs");
     }
     let sink = channel.write_end().try_clone_to_owned();
     let sink = sink.map_err(|e| CaseError::failed("cannot give the sink to the program", e))?;
-    let printed = print_all(case, worker, sink.into(), channel.log());
+    let told = print(worker, sink.into(), &path(channel.log()));
     let logged = channel.log().map(rustix::fs::fstat).transpose();
     let arrived = channel.drain()?.settle()?;
-    let Found {
-        figures: printed,
-        ran_ns,
-        stretch,
-    } = printed?;
+    let told = told?;
     let logged = logged.map_err(|e| CaseError::failed("cannot look at the log file", e))?;
     let missing = logged.filter(|log| log.st_size.unsigned_abs() != case.bytes());
     if let Some(log) = missing {
@@ -77,6 +82,24 @@ fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseErr
     if let Some(received) = &arrived {
         check(case, received)?;
     }
+    Ok((told, arrived))
+}
+
+/// Where a program finds the log, which has no name: it opens it through this process's descriptor.
+fn path(log: Option<BorrowedFd<'_>>) -> String {
+    let path = |log: BorrowedFd<'_>| format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd());
+    log.map_or_else(|| "-".to_owned(), path)
+}
+
+/// Runs a case once, from cold.
+fn run(case: &Case, worker: &mut Worker) -> Result<[f64; FIGURES.len()], CaseError> {
+    let print = |worker: &Worker, sink: Stdio, log: &str| print_all(case, worker, sink, log);
+    let (printed, arrived) = printed(case, worker, print)?;
+    let Found {
+        figures: printed,
+        ran_ns,
+        stretch,
+    } = printed;
     // What is reported where nobody can read.
     let written = Received {
         bytes: printed.bytes + FINAL_WORD.len() as u64,
@@ -121,17 +144,9 @@ figures! {
 }
 
 /// All units and the final word, by the program in C; the lines also into `log`.
-fn print_all(
-    case: &Case,
-    worker: &Worker,
-    sink: Stdio,
-    log: Option<BorrowedFd<'_>>,
-) -> Result<Found<Printed>, CaseError> {
+fn print_all(case: &Case, worker: &Worker, sink: Stdio, log: &str) -> Result<Found<Printed>, CaseError> {
     let (unit, buffering) = (case.unit.name(), case.buffering.name());
-    // It has no name, so the program opens it through this process's descriptor.
-    let path = |log: BorrowedFd<'_>| format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd());
-    let log = log.map_or_else(|| "-".to_owned(), path);
-    PRINT.ask(
+    case.program().ask(
         worker,
         sink,
         &[
@@ -226,6 +241,7 @@ mod tests {
                 handicap_percent: 900,
                 launched_ns: 0,
                 each: None,
+                runtime: None,
             });
             let begun_ns = clock::monotonic_ns();
             measure(&case, &mut worker).unwrap();
@@ -278,7 +294,7 @@ mod tests {
             // Each write is a datagram.
             let (sink, read_end) = UnixDatagram::pair().unwrap();
             let sink = std::os::fd::OwnedFd::from(sink);
-            print_all(&case, &worker(&case), sink.into(), None).unwrap();
+            print_all(&case, &worker(&case), sink.into(), "-").unwrap();
             read_end.set_nonblocking(true).unwrap();
             let mut writes = Vec::new();
             let mut bytes = [0; 8192];
@@ -317,7 +333,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             let mut log = tempfile::tempfile().unwrap();
             let sink = file.try_clone().unwrap().into();
-            print_all(&case, &worker(&case), sink, Some(log.as_fd())).unwrap();
+            print_all(&case, &worker(&case), sink, &path(Some(log.as_fd()))).unwrap();
             let read = |file: &mut std::fs::File| {
                 let mut printed = String::new();
                 file.rewind().unwrap();
@@ -338,16 +354,16 @@ mod tests {
         for unit in Unit::ALL {
             let case = case(unit, 3, 2, Buffering::Line);
             let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-            let outcome = print_all(&case, &worker(&case), full.into(), None);
+            let outcome = print_all(&case, &worker(&case), full.into(), "-");
             let says = outcome.unwrap_err().to_string();
             assert_eq!(says, "3 units could not print: No space left on device");
             let unwritable = std::fs::File::open("/dev/null").unwrap();
-            let outcome = print_all(&case, &worker(&case), unwritable.into(), None);
+            let outcome = print_all(&case, &worker(&case), unwritable.into(), "-");
             let says = outcome.unwrap_err().to_string();
             assert_eq!(says, "opening what is printed into: Invalid argument");
             let [sink, full] = ["/dev/null", "/dev/full"]
                 .map(|path| std::fs::File::options().write(true).open(path).unwrap());
-            let outcome = print_all(&case, &worker(&case), sink.into(), Some(full.as_fd()));
+            let outcome = print_all(&case, &worker(&case), sink.into(), &path(Some(full.as_fd())));
             let says = outcome.unwrap_err().to_string();
             assert!(says.ends_with(": No space left on device"), "{says}");
         }

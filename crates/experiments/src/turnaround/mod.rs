@@ -9,6 +9,8 @@
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::clock;
 
+use crate::runtimes;
+
 use self::case::{Case, Kind};
 use self::claims::{
     BURNER_ERROR, ELAPSED, FINISH_WAIT, FINISHED, IDEAL_ELAPSED, IDEAL_TURNAROUND, TURNAROUND,
@@ -20,6 +22,7 @@ pub(crate) use self::work::IN_A_HELPER;
 mod case;
 mod claims;
 mod grid;
+mod guests;
 mod measure;
 mod own;
 mod reading;
@@ -75,9 +78,16 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run turnaround --set kind=mix50,base_ms=30,count=3,6,order=shuffled --only extra=none",
         crate::each::EACH.calls[0],
     ],
-    plan: grid::plan,
-    run,
-    read: reading::read,
+    plan: |site| runtimes::beside(grid::plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = reading::read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
 
 fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {

@@ -118,6 +118,7 @@ impl Run {
             options: options.iter().map(ToString::to_string).collect(),
             in_turns_with: None,
             each: None,
+            runtimes: Vec::new(),
         };
         let cases = [0, 1, 2, 4].map(|n| StoredCase {
             id: case(n).case_id("toy"),

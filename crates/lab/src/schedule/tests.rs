@@ -272,6 +272,7 @@ impl Run {
             options: Vec::new(),
             in_turns_with: None,
             each: None,
+            runtimes: Vec::new(),
         };
         let plan: Vec<StoredExperiment> = self.chosen.iter().map(Chosen::record).collect();
         let mut store = if self.dir.path().join(threadgauge_results::STORE_FILE).exists() {

@@ -153,6 +153,7 @@ fn finding(f: &Finding) -> Markup {
         li id=[f.claim.as_deref().map(finding_id)] class=[f.verdict.map(Verdict::key)] {
             div.verdict {
                 @if let Some(v) = f.verdict { span.sign aria-hidden="true" { (words::sign(v)) } " " (words::word(v)) }
+                @if f.recreated.is_some() { " (re-created)" }
             }
             div {
                 @if let Some(claim) = claim { p.claim { (clean(&claim.claim)) } }

@@ -31,6 +31,7 @@ fn create(dir: &Path) -> Store {
         options: Vec::new(),
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     };
     let case = StoredCase {
         id: CASE.to_owned(),

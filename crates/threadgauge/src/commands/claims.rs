@@ -95,7 +95,13 @@ fn state(claim: &Claim, finding: Option<&Finding>) -> String {
 }
 
 fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
-    let figure = |f: &Finding| Some(units::with_unit(f.measured?, f.ci95, &f.unit));
+    let figure = |f: &Finding| {
+        let figure = units::with_unit(f.measured?, f.ci95, &f.unit);
+        Some(match f.recreated {
+            Some(_) => format!("{figure}, re-created on this kernel"),
+            None => figure,
+        })
+    };
     ClaimRow {
         id: claim.id.clone(),
         source: named(&claim.source),

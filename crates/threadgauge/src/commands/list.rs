@@ -99,9 +99,14 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
     let whole: Duration = entries.iter().map(|e| e.takes).sum();
     let first: Duration = entries.iter().filter(|e| e.first_run).map(|e| e.takes).sum();
     let (with, all) = claims_with_an_experiment();
+    let others = if with < all {
+        "; the others wait for experiments to come"
+    } else {
+        ""
+    };
     let _ = write!(
         text,
-        "All of them: {}; those that a run without names measures: {}\nThey decide {with} of the {all} published claims; the others wait for experiments to come",
+        "All of them: {}; those that a run without names measures: {}\nThey decide {with} of the {all} published claims{others}",
         about(whole),
         about(first)
     );

@@ -1,6 +1,7 @@
 //! Measuring: choose, store, schedule, then report.
 
 mod each;
+pub mod guests;
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use signal_hook::low_level::pipe;
 use threadgauge_experiments::each::EACH;
-use threadgauge_experiments::{CATALOGUE, runnable};
+use threadgauge_experiments::runtimes::prepare::Prepared;
+use threadgauge_experiments::{CATALOGUE, by_runtime, runnable};
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
@@ -49,6 +51,7 @@ pub fn run(options: &RunOptions) -> Done {
         mut store,
         chosen,
         mut turns,
+        guests: _guests,
     }) = begun
     else {
         say("Ended before anything was measured");
@@ -114,6 +117,8 @@ struct Begun {
     store: Store,
     chosen: Vec<Chosen>,
     turns: Turns,
+    /// The folder of their programs, which is to stay until the last case has run.
+    guests: Option<Prepared>,
 }
 
 /// How long a run takes, by what it has measured before, where it goes on, and by earlier runs on this machine.
@@ -146,7 +151,11 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
     let profile = options.profile.into();
     let mut site = site(profile, options.cpus.as_ref())?;
     let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
-    let mut named = experiments(CATALOGUE, &options.experiments)?;
+    let shortcut = guests::is_shortcut(&options.experiments);
+    let mut named = match shortcut {
+        true => experiments(CATALOGUE, &by_runtime::EXPERIMENTS.map(str::to_owned))?,
+        false => experiments(CATALOGUE, &options.experiments)?,
+    };
     if let (Some(command), Some(items)) = (&options.each, &options.items) {
         if options.experiments != ["turnaround"] {
             bail!("--each is for one experiment: threadgauge run turnaround --each '{command}' --items …");
@@ -154,7 +163,19 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         site.each = Some(each::typed(command, items)?);
         named = vec![&EACH];
     }
+    let guests = guests::prepared(&guests::asked(options, &only)?)?;
+    if launcher.interrupts().count() > 0 {
+        return Ok(None);
+    }
+    if let Some(guests) = &guests {
+        site.runtimes.clone_from(&guests.runtimes);
+    }
     let mut chosen = choose(&named, &site, &only, &set)?;
+    if shortcut {
+        for c in &mut chosen {
+            by_runtime::keep(c.experiment.id, &mut c.plan);
+        }
+    }
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let id = format!("{:06x}", fastrand::u32(..1 << 24));
     let dir = options
@@ -201,6 +222,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         options: typed(options),
         in_turns_with,
         each: site.each,
+        runtimes: site.runtimes,
     };
     let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
@@ -210,6 +232,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         store,
         chosen,
         turns,
+        guests,
     }))
 }
 
@@ -224,6 +247,7 @@ fn typed(options: &RunOptions) -> Vec<String> {
     let mut typed = options.experiments.clone();
     typed.extend(selectors("--only", &options.only));
     typed.extend(selectors("--set", &options.set));
+    typed.extend(options.runtime.iter().map(|asked| format!("--runtime {asked}")));
     typed.extend(options.each.as_ref().map(|command| format!("--each '{command}'")));
     typed.extend(
         options
@@ -272,18 +296,23 @@ fn resume(dir: &Path) -> Result<Begun> {
             differences.join("; ")
         );
     }
-    let site = site(profile, Some(&CpuList::new(record.cpus.iter().copied())))
+    let mut site = site(profile, Some(&CpuList::new(record.cpus.iter().copied())))
         .context("the run cannot go on on the CPUs it was begun on")?;
+    let guests = guests::again(dir, &record.runtimes)?;
+    if let Some(guests) = &guests {
+        site.runtimes.clone_from(&guests.runtimes);
+    }
     let chosen = store
         .experiments()?
         .iter()
         .filter(|e| e.stopped_because.is_none())
         .map(|stored| Ok(Chosen::again(experiment(runnable(), &stored.id)?, stored, &site)))
         .collect::<Result<Vec<_>>>()?;
-    if record.in_turns_with.is_some() && !chosen.is_empty() {
-        // From here on it is alone, and its rounds are nobody's pairs.
+    if (record.in_turns_with.is_some() || guests.is_some()) && !chosen.is_empty() {
+        // From here on it is alone, and its rounds are nobody's pairs; and its guests are in another folder.
         store.set_run(&RunRecord {
             in_turns_with: None,
+            runtimes: site.runtimes,
             ..record
         })?;
     }
@@ -292,6 +321,7 @@ fn resume(dir: &Path) -> Result<Begun> {
         store,
         chosen,
         turns: Turns::alone(),
+        guests,
     })
 }
 
@@ -333,7 +363,7 @@ mod tests {
             }
         };
         assert_eq!(typed_of("null --out elsewhere --seed 3"), "null");
-        let all = "null --only what=clock --rounds 3 --cpus 0 --handicap 15";
+        let all = "null --only what=clock --runtime go --runtime java-21=/opt/java --rounds 3 --cpus 0 --handicap 15";
         assert_eq!(typed_of(all), all);
     }
 }

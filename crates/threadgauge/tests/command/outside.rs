@@ -35,6 +35,7 @@ fn begun(dir: &Path, experiment: &str, words: &str, failed: Option<&str>) -> Sto
         options: vec![words.to_owned()],
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     };
     let params = Params::new().with("what", format!("clock{words}").as_str());
     let case = params.case_id(experiment);

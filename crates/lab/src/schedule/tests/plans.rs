@@ -64,6 +64,26 @@ fn what_a_plan_is_expected_to_take() {
 }
 
 #[test]
+fn a_case_that_names_a_runtime_is_run_by_the_one_of_that_name() {
+    let of = |name: &str| Runtime {
+        name: name.to_owned(),
+        kind: "java".to_owned(),
+        version: "21".to_owned(),
+        program: String::new(),
+        command: Vec::new(),
+        lack: None,
+    };
+    let runtimes = ["java", "java-25"].map(of);
+    let case = Params::new().with("count", 1);
+    assert_eq!(named(&runtimes, &case), None);
+    assert_eq!(
+        named(&runtimes, &case.clone().with("runtime", "java-25")),
+        Some(of("java-25"))
+    );
+    assert_eq!(named(&runtimes, &case.with("runtime", "go")), None);
+}
+
+#[test]
 fn what_is_told_before_a_run_rests_on_tries_rounds_and_time() {
     let rule = stopping_rule(Profile::Quick, None);
     let told = |chosen: &Chosen, took: &[Duration]| {

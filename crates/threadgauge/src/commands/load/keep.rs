@@ -90,6 +90,7 @@ impl<'a> Kept<'a> {
             options: as_asked(options, workload),
             in_turns_with: None,
             each: None,
+            runtimes: Vec::new(),
         };
         Ok(Self {
             dir,

@@ -75,6 +75,7 @@ pub fn by_themselves(each: Each, launcher: &mut Launcher, cpus: &[usize]) -> Res
                 items: vec![item.clone()],
                 ..each.clone()
             }),
+            runtime: None,
         };
         let outcome = launcher.run(&order, LONGEST);
         let Some(sample) = outcome.sample.filter(|_| launcher.interrupts().count() == 0) else {
