@@ -14,7 +14,7 @@ use super::mark::{
 };
 
 /// Kinds: words that a name begins with, the hue, the mark. Blue is a thread, orange a process, and nothing else.
-const KINDS: [(&str, usize, usize); 58] = [
+const KINDS: [(&str, usize, usize); 60] = [
     // Units.
     (
         "thread|threads|a thread|one thread|pthread|pinned threads",
@@ -83,6 +83,8 @@ const KINDS: [(&str, usize, usize); 58] = [
     ("4 KiB from the device", 6, CIRCLE),
     ("4 KiB from the page cache", 7, SQUARE),
     ("epoll|no crash", 6, CIRCLE),
+    ("poll", 7, SQUARE),
+    ("select", 8, UP),
     ("futex|crash", 7, SQUARE),
     ("uniform", 6, CIRCLE),
     ("mixed", 7, SQUARE),
