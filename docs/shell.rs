@@ -20,5 +20,6 @@ const SHELL: Kind = Kind {
         idle: 100,
         most: 300,
     }],
+    serves: &[],
     install: "install a shell, as `apt install dash`, or name it: --runtime shell=PATH",
 };

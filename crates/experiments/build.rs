@@ -38,7 +38,7 @@ fn main() {
         carry(&compiler, name, &format!("{name}.c"), &["-O2", "-pthread", "-s"]);
     }
     let servers = "processes threads reactors stages answer_floor groups_floor accept_floor stevens_client \
-                   chat_threads";
+                   chat_threads event_loops";
     for name in servers.split(' ') {
         let source = format!("servers/{name}.c");
         carry(&compiler, name, &source, &["-O2", "-pthread", "-s"]);

@@ -6,6 +6,7 @@
 //	guest most goroutine LIMIT                     makes LIMIT units that wait: the runtime refuses none
 //	guest pool goroutine DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
 //	guest print goroutine UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
+//	guest serve DESIGN PROTOCOL PORT               a server (serve.go): says where it listens, serves until it is ended
 //
 // It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` says
 // `ready made=NUMBER` first.
@@ -259,6 +260,13 @@ func number(text string) int {
 func main() {
 	if len(os.Args) < 4 {
 		fail("%d arguments; it takes a case, a unit and more", len(os.Args)-1)
+	}
+	if os.Args[1] == "serve" {
+		port := "0"
+		if len(os.Args) > 4 {
+			port = os.Args[4]
+		}
+		serve(os.Args[2], os.Args[3], port)
 	}
 	if os.Args[2] != "goroutine" {
 		fail("there is no unit %s", os.Args[2])

@@ -30,6 +30,8 @@ import java.util.stream.Stream;
  * java Guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
  * java Guest together UNIT UNITS PRINTS TEXT LOG the same into the file alone, once all units are there and input ends
  * java Guest stacks UNIT COUNT                   makes units that wait, and looks for no refusal: alive NUMBER each
+ * java Guest serve DESIGN PROTOCOL PORT          a server (Serve): says where it listens, and serves until it is ended
+ * java Guest talk UNIT ROOMS USERS MESSAGES BYTES PORT   rooms of users who talk, at that server or their own (Talk)
  * </pre>
  *
  * UNIT is platform or virtual. It answers as the programs in C do ({@code guests/c/guest.h}): one line,
@@ -42,13 +44,13 @@ final class Guest {
 
     /** Starts a thread that runs this. */
     @FunctionalInterface
-    private interface Units {
+    interface Units {
         Thread start(Runnable body);
     }
 
     private Guest() {}
 
-    private static Units units(String name) {
+    static Units units(String name) {
         switch (name) {
             case "platform":
                 return body -> {
@@ -88,7 +90,7 @@ final class Guest {
         return words.collect(Collectors.joining(" "));
     }
 
-    private static void done(Map<String, Long> figures) {
+    static void done(Map<String, Long> figures) {
         System.out.println("done " + words(figures));
     }
 
@@ -387,6 +389,10 @@ final class Guest {
         if (args.length < 3) {
             throw new IllegalArgumentException(args.length + " arguments; it takes a case, a unit and more");
         }
+        if (args[0].equals("serve")) {
+            Serve.serve(args[1], args[2], args.length < 4 ? 0 : Integer.parseInt(args[3]));
+            return;
+        }
         Units units = units(args[1]);
         int count = Integer.parseInt(args[2]);
         switch (args[0]) {
@@ -410,6 +416,15 @@ final class Guest {
                 break;
             case "together":
                 together(units, count, Integer.parseInt(args[3]), args[4], args[5]);
+                break;
+            case "talk":
+                Talk.run(
+                        units,
+                        count,
+                        Integer.parseInt(args[3]),
+                        Integer.parseInt(args[4]),
+                        Integer.parseInt(args[5]),
+                        Integer.parseInt(args[6]));
                 break;
             case "stacks":
                 stacks(units, count);

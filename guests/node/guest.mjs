@@ -5,6 +5,7 @@
 //     guest.mjs idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //     guest.mjs most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
 //     guest.mjs pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+//     guest.mjs serve DESIGN PROTOCOL PORT          a server (serve.mjs): says where it listens, serves until it is ended
 //
 // UNIT is worker or promise. It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or
 // `error WORDS`. `idle` says `ready made=NUMBER` first.
@@ -233,6 +234,7 @@ async function pool(unit, degree, kind, lengths) {
 }
 
 async function main([wanted, unit, ...rest]) {
+  if (wanted === 'serve') return (await import('./serve.mjs')).serve(unit, ...rest);
   if (!makers[unit]) throw new Error(`there is no unit ${unit}`);
   const ring = unit === 'worker' ? ringOfWorkers : ringOfPromises;
   const cases = {

@@ -6,6 +6,7 @@
     guest.py most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
     guest.py pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
     guest.py print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
+    guest.py serve DESIGN PROTOCOL PORT          a server (serve.py): says where it listens, serves until it is ended
 
 UNIT is thread, process or task. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
 or `error WORDS`. `idle` says `ready made=NUMBER` first.
@@ -309,6 +310,11 @@ def print_all(unit, count, prints, text, log):
 
 def main(arguments):
     case, unit, *rest = arguments
+    if case == "serve":
+        # It is no part of what others take to start.
+        import serve
+
+        return serve.serve(unit, *rest)
     if unit not in ("thread", "process", "task"):
         raise ValueError(f"there is no unit {unit}")
     if case == "pool":

@@ -5,9 +5,12 @@
 //!     guest idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //!     guest most UNIT LIMIT                     makes LIMIT units that wait: neither runtime refuses one
 //!     guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+//!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`): says where it listens, serves until it is ended
 //!
 //! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …` or
 //! `error WORDS`. `idle` says `ready made=NUMBER` first.
+
+mod serve;
 
 use std::hint::black_box;
 use std::io::Read;
@@ -381,6 +384,15 @@ fn main() {
             "{} arguments; it takes a case, a unit and more",
             words.len()
         ));
+    }
+    if words[0] == "serve" {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build();
+        let runtime = runtime.unwrap_or_else(|e| fail(format!("there is no runtime: {e}")));
+        let port = words.get(3).map_or(0, |port| number(port) as u16);
+        runtime
+            .block_on(serve::serve(&words[1], &words[2], port))
+            .unwrap_or_else(|e| fail(e));
+        return;
     }
     match words[1].as_str() {
         // Unit 0 is of the same kind as the others: it is made as they are.

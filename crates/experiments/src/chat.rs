@@ -3,6 +3,8 @@
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. The users are
 //! [`threadgauge_load`]'s; `guests/c/servers/chat_threads.c` is the server of two threads a connection.
 
+mod guests;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
@@ -17,6 +19,7 @@ use threadgauge_results::{Figure, Table};
 use crate::conditions::{PREEMPTION, SMT, sizes_between};
 use crate::guests::{Guest, guest};
 use crate::libraries::{Library, NOT_SHOWN};
+use crate::runtimes;
 use crate::servers::clients::{Addresses, has_room};
 use crate::servers::{Design, cpu_since};
 
@@ -87,7 +90,9 @@ pub const EXPERIMENT: Experiment = Experiment {
           driven by one thread, four messages each, one on its way, and the server has `server_cpus` CPUs for itself. Designs are \
           those of `threadgauge serve` in which connections can reach each other, and `two-threads`: a C program with a \
           thread that receives and one that sends for each connection, as the original's server. `server_cpu_ns_per_message` \
-          is the CPU time of the server's threads while all talk, without connecting.",
+          is the CPU time of the server's threads while all talk, without connecting. With `runtime` the server is another \
+          runtime's, which is warmed up by users who talk before; `clients=same-jvm` and `other-jvm` are users in Java, in \
+          the server's JVM or in one of their own, each of two units as the server's connections are.",
     control: "Every message is compared byte by byte and must reach each of the others in the room once, in order: one that \
               does not fails the sample. The users are the same program for all designs.",
     traps: &[
@@ -107,9 +112,16 @@ pub const EXPERIMENT: Experiment = Experiment {
              and a verdict on it says so. The designs, and the question what the yield \
              does, are ours.",
     calls: &[],
-    plan,
-    run,
-    read,
+    plan: |site| runtimes::beside(plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
 
 /// Members of a room.

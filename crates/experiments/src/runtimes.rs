@@ -8,6 +8,7 @@ pub mod find;
 pub(crate) mod guest;
 pub(crate) mod memory;
 pub mod prepare;
+pub mod serving;
 pub(crate) mod talk;
 
 use std::collections::BTreeSet;
@@ -50,6 +51,8 @@ pub struct Kind {
     pub does: &'static [Does],
     /// What can be alive at once.
     pub units: &'static [Unit],
+    /// The servers that its guest has.
+    pub serves: &'static [Serves],
     /// How to have it, to follow "to have it".
     pub install: &'static str,
 }
@@ -97,6 +100,21 @@ impl Does {
     ];
 }
 
+/// A server of a guest, which speaks `echo` and `chat`.
+#[derive(Debug)]
+pub struct Serves {
+    /// Its design, in cases and to the guest.
+    pub design: &'static str,
+    /// Its name beside those of other runtimes.
+    pub kind: &'static str,
+    /// The oldest version that has it.
+    pub least: u64,
+    /// The unit in which its guest has VolanoMark's server and users, where it has.
+    pub talks: Option<&'static str>,
+    /// What a message of `chat` takes on two CPUs with its users, sent or received, ns.
+    pub chat_ns: u64,
+}
+
 /// One of the things that a runtime can run at once.
 #[derive(Debug)]
 pub struct Unit {
@@ -126,7 +144,11 @@ const JAVA: Kind = Kind {
     asks_path: &[],
     least: 11,
     compiler: Some("javac"),
-    files: &[("Guest.java", include_str!("../../../guests/java/Guest.java"))],
+    files: &[
+        ("Guest.java", include_str!("../../../guests/java/Guest.java")),
+        ("Serve.java", include_str!("../../../guests/java/Serve.java")),
+        ("Talk.java", include_str!("../../../guests/java/Talk.java")),
+    ],
     // Before version 18 a compiler reads what the locale says, which may be ASCII.
     build: &[
         "{compiler}",
@@ -137,6 +159,8 @@ const JAVA: Kind = Kind {
         "-d",
         "{to}",
         "Guest.java",
+        "Serve.java",
+        "Talk.java",
     ],
     build_with: &[],
     start: &["{program}", "-cp", "{to}", "Guest"],
@@ -162,6 +186,29 @@ const JAVA: Kind = Kind {
             most: 100_000,
         },
     ],
+    serves: &[
+        Serves {
+            design: "platform-thread-per-connection",
+            kind: "Java, platform threads",
+            least: 11,
+            talks: Some("platform"),
+            chat_ns: 2500,
+        },
+        Serves {
+            design: "virtual-thread-per-connection",
+            kind: "Java, virtual threads",
+            least: 21,
+            talks: Some("virtual"),
+            chat_ns: 2500,
+        },
+        Serves {
+            design: "selector",
+            kind: "Java, one selector",
+            least: 11,
+            talks: None,
+            chat_ns: 1500,
+        },
+    ],
     install: "install a JDK, as `apt install default-jdk`, or name one: --runtime java=PATH",
 };
 
@@ -174,6 +221,7 @@ const GO: Kind = Kind {
     compiler: Some("go"),
     files: &[
         ("main.go", include_str!("../../../guests/go/main.go")),
+        ("serve.go", include_str!("../../../guests/go/serve.go")),
         ("go.mod", include_str!("../../../guests/go/go.mod")),
     ],
     build: &["{compiler}", "build", "-o", "{to}/guest", "."],
@@ -191,6 +239,13 @@ const GO: Kind = Kind {
         idle: 10_000,
         most: 100_000,
     }],
+    serves: &[Serves {
+        design: "goroutine-per-connection",
+        kind: "Go, goroutines",
+        least: 1,
+        talks: None,
+        chat_ns: 2000,
+    }],
     install: "install Go from https://go.dev/dl, or name it: --runtime go=PATH",
 };
 
@@ -201,7 +256,10 @@ const PYTHON: Kind = Kind {
     asks_path: &["-c", "import sys; print(sys.executable)"],
     least: 3,
     compiler: None,
-    files: &[("guest.py", include_str!("../../../guests/python/guest.py"))],
+    files: &[
+        ("guest.py", include_str!("../../../guests/python/guest.py")),
+        ("serve.py", include_str!("../../../guests/python/serve.py")),
+    ],
     build: &[],
     build_with: &[],
     start: &["{program}", "{from}/guest.py"],
@@ -236,6 +294,13 @@ const PYTHON: Kind = Kind {
             most: 100_000,
         },
     ],
+    serves: &[Serves {
+        design: "asyncio",
+        kind: "Python, asyncio",
+        least: 3,
+        talks: None,
+        chat_ns: 8000,
+    }],
     install: "install Python, as `apt install python3`, or name it: --runtime python=PATH",
 };
 
@@ -246,7 +311,10 @@ const NODE: Kind = Kind {
     asks_path: &["-p", "process.execPath"],
     least: 16,
     compiler: None,
-    files: &[("guest.mjs", include_str!("../../../guests/node/guest.mjs"))],
+    files: &[
+        ("guest.mjs", include_str!("../../../guests/node/guest.mjs")),
+        ("serve.mjs", include_str!("../../../guests/node/serve.mjs")),
+    ],
     build: &[],
     build_with: &[],
     start: &["{program}", "{from}/guest.mjs"],
@@ -272,6 +340,13 @@ const NODE: Kind = Kind {
             most: 100_000,
         },
     ],
+    serves: &[Serves {
+        design: "event-loop",
+        kind: "Node, event loop",
+        least: 16,
+        talks: None,
+        chat_ns: 4000,
+    }],
     install: "install Node.js, as `apt install nodejs`, or name it: --runtime node=PATH",
 };
 
@@ -310,6 +385,7 @@ const ERLANG: Kind = Kind {
         idle: 10_000,
         most: 100_000,
     }],
+    serves: &[],
     install: "install Erlang/OTP, as `apt install erlang-base`, or name it: --runtime erlang=PATH",
 };
 
@@ -323,6 +399,7 @@ const RUST: Kind = Kind {
     compiler: Some("cargo"),
     files: &[
         ("main.rs", include_str!("../../../guests/rust/main.rs")),
+        ("serve.rs", include_str!("../../../guests/rust/serve.rs")),
         ("Cargo.toml", include_str!("../../../guests/rust/Cargo.toml")),
         ("Cargo.lock", include_str!("../../../guests/rust/Cargo.lock")),
     ],
@@ -361,6 +438,13 @@ const RUST: Kind = Kind {
             most: 20_000,
         },
     ],
+    serves: &[Serves {
+        design: "tokio",
+        kind: "Rust, Tokio",
+        least: 1,
+        talks: None,
+        chat_ns: 2000,
+    }],
     install: "install Rust from https://rustup.rs, and once `cargo fetch` the crates of guests/rust, or name it: \
               --runtime rust=PATH",
 };
@@ -389,6 +473,12 @@ impl Kind {
         Lack::new(Need::Program, says)
     }
 
+    /// The server of this design.
+    #[must_use]
+    pub fn server(&self, design: &str) -> Option<&'static Serves> {
+        self.serves.iter().find(|server| server.design == design)
+    }
+
     /// The unit of this name.
     #[must_use]
     pub fn unit(&self, name: &str) -> Option<&'static Unit> {
@@ -400,18 +490,31 @@ impl Unit {
     /// What a runtime lacks for it.
     #[must_use]
     pub fn lack(&self, runtime: &Runtime) -> Option<Lack> {
-        if let Some(lack) = &runtime.lack {
-            return Some(lack.clone());
-        }
-        let is_new = major(&runtime.version).is_some_and(|version| version >= self.least);
-        let says = || {
-            format!(
-                "a {} needs {} {} or later, and {} is {}; a newer one beside it takes part with --runtime {}-NAME=PATH",
-                self.kind, runtime.kind, self.least, runtime.name, runtime.version, runtime.kind
-            )
-        };
-        (!is_new).then(|| Lack::new(Need::Program, says()))
+        lack(runtime, self.least, &format!("a {}", self.kind))
     }
+}
+
+impl Serves {
+    /// What a runtime lacks for it.
+    #[must_use]
+    pub fn lack(&self, runtime: &Runtime) -> Option<Lack> {
+        lack(runtime, self.least, &format!("the server {}", self.design))
+    }
+}
+
+/// What a runtime lacks for `what`, which is there since its version `least`.
+fn lack(runtime: &Runtime, least: u64, what: &str) -> Option<Lack> {
+    if let Some(lack) = &runtime.lack {
+        return Some(lack.clone());
+    }
+    let is_new = major(&runtime.version).is_some_and(|version| version >= least);
+    let says = || {
+        format!(
+            "{what} needs {} {least} or later, and {} is {}; a newer one beside it takes part with --runtime {}-NAME=PATH",
+            runtime.kind, runtime.name, runtime.version, runtime.kind
+        )
+    };
+    (!is_new).then(|| Lack::new(Need::Program, says()))
 }
 
 /// The number of a version that tells what it has: the first, `17` of `17.0.13`.

@@ -30,6 +30,8 @@ pub const THREADS: Guest = guest!("threads");
 pub const REACTORS: Guest = guest!("reactors");
 /// `guests/c/servers/answer_floor.c`: the least that a server of `echo` or `http` on epoll can do.
 pub const ANSWER_FLOOR: Guest = guest!("answer_floor");
+/// `guests/c/servers/event_loops.c`: `echo` by one loop that waits by epoll, by poll or by select.
+pub const EVENT_LOOPS: Guest = guest!("event_loops");
 /// `guests/c/servers/groups_floor.c`: the least that a server of group messages can do.
 pub const GROUPS_FLOOR: Guest = guest!("groups_floor");
 /// `guests/c/servers/accept_floor.c`: the least that accepting can cost.

@@ -48,10 +48,10 @@ impl Value {
 }
 
 /// Parameters that not every case of an experiment has: `library`, where it is another than the C library's own
-/// threads, and `runtime`, where it is another than C. Cases that have one are beside the others: a pattern that does
-/// not name it picks none of them, so that what was read off a run before there were such cases is read off one with
-/// them alike.
-pub const OPTIONAL: [&str; 2] = ["library", "runtime"];
+/// threads, `runtime`, where it is another than C, and `waits_by`, where it is asked how a loop waits. Cases that have
+/// one are beside the others: a pattern that does not name it picks none of them, so that what was read off a run
+/// before there were such cases is read off one with them alike.
+pub const OPTIONAL: [&str; 3] = ["library", "runtime", "waits_by"];
 
 /// Named values, in the order they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

@@ -7,13 +7,13 @@ use std::num::NonZeroUsize;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_load::exchange::Echo;
-use threadgauge_load::{Clients, Pace, Ramp, Requests};
+use threadgauge_load::{Clients as Connections, LoadError, Pace, Ramp, Requests};
 use threadgauge_machine::usage_children;
 
 use super::case::{
     BYTES, CLIENTS, CPU, Case, Load, MEDIAN, MEMORY, P99, Program, RATE, START, SWITCHES, WHOLE,
 };
-use crate::servers::clients::{Addresses, has_room};
+use crate::servers::clients::{Addresses, all_answered, has_room};
 use crate::servers::{ANSWER_FLOOR, Design, PROCESSES, Stevens, WORKERS};
 
 /// Requests of a connection that is kept.
@@ -24,16 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What clients saw of one life of a server.
 #[derive(Debug, Default)]
-struct Seen {
-    requests: u64,
-    wall_ns: f64,
-    cpu_ns: f64,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
+pub(super) struct Seen {
+    pub(super) requests: u64,
+    pub(super) wall_ns: f64,
+    pub(super) cpu_ns: f64,
+    pub(super) p50_ns: Option<f64>,
+    pub(super) p99_ns: Option<f64>,
     /// Of the server while all were connected, where that can be seen.
     memory_bytes: Option<f64>,
     /// What a handicapped worker makes of every time.
-    stretch: f64,
+    pub(super) stretch: f64,
 }
 
 /// What a server used in its life.
@@ -46,10 +46,24 @@ struct Used {
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
+    let few = |server: &Server, worker: &Worker| a_few(case, server, worker);
+    let all = |server: &Server, worker: &Worker| ask(case, server, case.requests, worker);
+    live_twice(worker, &|cpus| serve(case, cpus), [&few, &all])
+}
+
+/// What clients do in one life of a server.
+pub(super) type Clients<'a> = &'a dyn Fn(&Server, &Worker) -> Result<Seen, CaseError>;
+
+/// Has a server live once with a few requests and once with all, and records what the more of them took.
+pub(super) fn live_twice(
+    worker: &mut Worker,
+    serve: &dyn Fn(&Cpus) -> Result<Server, CaseError>,
+    [few, all]: [Clients<'_>; 2],
+) -> Result<(), CaseError> {
     let cpus = Cpus::divided(1)?;
-    let live = |clients: &dyn Fn(&Server) -> Result<Seen, CaseError>| {
-        let server = serve(case, &cpus)?;
-        let seen = clients(&server)?;
+    let live = |clients: Clients<'_>| {
+        let server = serve(&cpus)?;
+        let seen = clients(&server, worker)?;
         // The clients are children too, and have been waited for.
         let before = usage_children().switches;
         let cpu = server.end()?;
@@ -57,18 +71,18 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
         let cpu_ns = cpu.as_nanos() as f64 * seen.stretch.max(1.0);
         Ok::<_, CaseError>(Used { cpu_ns, waits, seen })
     };
-    let few = live(&|server| a_few(case, server, worker))?;
-    let all = live(&|server| ask(case, server, case.requests, worker))?;
-    record(worker, case, &few, &all)
+    let few = live(few)?;
+    let all = live(all)?;
+    record(worker, &few, &all)
 }
 
 /// What one more request takes: the difference of the lives over that of their requests.
-fn record(worker: &mut Worker, case: Case, few: &Used, all: &Used) -> Result<(), CaseError> {
+fn record(worker: &mut Worker, few: &Used, all: &Used) -> Result<(), CaseError> {
     let more = all.seen.requests.saturating_sub(few.seen.requests);
     if more == 0 {
         let says = format!(
             "{} requests are too few: as many come before the clock runs",
-            case.total()
+            all.seen.requests
         );
         return Err(CaseError::Failed(says));
     }
@@ -132,7 +146,7 @@ fn kept(server: SocketAddr) -> Result<TcpStream, CaseError> {
     asked().map_err(|e| CaseError::failed("asking a server for bytes", e))
 }
 
-fn memory_bytes(server: &Server) -> Result<Option<f64>, CaseError> {
+pub(super) fn memory_bytes(server: &Server) -> Result<Option<f64>, CaseError> {
     Ok(server.activity()?.pss_kib.map(|kib| kib as f64 * 1024.0))
 }
 
@@ -140,7 +154,12 @@ fn memory_bytes(server: &Server) -> Result<Option<f64>, CaseError> {
 fn ask(case: Case, server: &Server, requests: u64, worker: &Worker) -> Result<Seen, CaseError> {
     let deadline = case.planned().deadline();
     if case.load == Load::Echo {
-        return exchange(case.clients, server, requests, deadline, worker);
+        let mut clients = connected(case.clients, server)?;
+        let seen = exchange(&mut clients, case.clients * requests, deadline, worker)?;
+        return Ok(Seen {
+            memory_bytes: memory_bytes(server)?,
+            ..seen
+        });
     }
     let stevens = Stevens {
         clients: case.clients,
@@ -163,35 +182,53 @@ fn ask(case: Case, server: &Server, requests: u64, worker: &Worker) -> Result<Se
     })
 }
 
-/// Messages on connections that are made beforehand, one on its way on each, every byte compared.
-fn exchange(
-    clients: u64,
-    server: &Server,
-    each: u64,
-    deadline: Duration,
-    worker: &Worker,
-) -> Result<Seen, CaseError> {
+fn not_sent(error: LoadError) -> CaseError {
+    CaseError::failed("sending messages to a server", error)
+}
+
+/// Connections for messages that come back.
+pub(super) fn connected(clients: u64, server: &Server) -> Result<Requests<Echo>, CaseError> {
     has_room(clients, Addresses::One)?;
-    let failed = |e: threadgauge_load::LoadError| CaseError::failed("sending messages to a server", e);
-    let plan = Clients {
+    let plan = Connections {
         target: server.address(),
         connections: NonZeroUsize::new(clients as usize).expect("a case has at least one client"),
         pipeline: NonZeroUsize::MIN,
         timeout: PATIENCE,
         go_on: false,
     };
-    let mut requests = Requests::connect(Echo::new(MESSAGE_BYTES), plan).map_err(failed)?;
+    Requests::connect(Echo::new(MESSAGE_BYTES), plan).map_err(not_sent)
+}
+
+/// For so long, as many messages as come back: how many a second.
+pub(super) fn exchange_for(
+    clients: &mut Requests<Echo>,
+    span: Duration,
+    worker: &Worker,
+) -> Result<f64, CaseError> {
     let watch = worker.stopwatch();
-    let record = requests
-        .run(Pace::FAST, Ramp::hold(deadline), clients * each, &mut ())
-        .map_err(failed)?;
+    let record = clients.run(Pace::FAST, Ramp::hold(span), u64::MAX, &mut ());
+    let record = record.map_err(not_sent)?;
+    all_answered(&record)?;
+    Ok(record.answered as f64 / watch.stop().wall_ns as f64 * 1e9)
+}
+
+/// So many messages, one on its way on each connection, every byte compared.
+pub(super) fn exchange(
+    clients: &mut Requests<Echo>,
+    messages: u64,
+    deadline: Duration,
+    worker: &Worker,
+) -> Result<Seen, CaseError> {
+    let watch = worker.stopwatch();
+    let record = clients
+        .run(Pace::FAST, Ramp::hold(deadline), messages, &mut ())
+        .map_err(not_sent)?;
     let wall_ns = record.elapsed.as_nanos() as f64;
     let stretch = watch.stop().wall_ns as f64 / wall_ns.max(1.0);
-    if record.answered != clients * each {
+    if record.answered != messages {
         let says = format!(
-            "{} of {} messages came back as they were sent",
-            record.answered,
-            clients * each
+            "{} of {messages} messages came back as they were sent",
+            record.answered
         );
         return Err(CaseError::Failed(says));
     }
@@ -202,7 +239,7 @@ fn exchange(
         cpu_ns: record.cpu.as_nanos() as f64,
         p50_ns: quantile(0.5),
         p99_ns: quantile(0.99),
-        memory_bytes: memory_bytes(server)?,
+        memory_bytes: None,
         stretch: stretch.max(1.0),
     })
 }
@@ -297,7 +334,7 @@ mod tests {
         };
         let recorded = |few: &Used, all: &Used| {
             let mut worker = testing::worker(&EXPERIMENT, &case.params());
-            let result = record(&mut worker, case, few, all);
+            let result = record(&mut worker, few, all);
             worker.finish(result)
         };
         let sample = recorded(&few, &all);

@@ -4,12 +4,16 @@
 //! the clients are in [`servers`](crate::servers).
 
 mod case;
+mod guests;
 mod measure;
 mod read;
+mod waiting;
 
 use threadgauge_lab::prelude::*;
 
 use case::CPU;
+
+use crate::runtimes;
 
 pub(crate) use read::loop_over_threads;
 
@@ -27,7 +31,9 @@ pub const EXPERIMENT: Experiment = Experiment {
           with all; the difference is what requests cost. Whole figures with start and end stand beside it. `long` asks \
           a hundred times by each connection, `echo` sends 128 bytes on connections made beforehand and compares every byte \
           that comes back, `accept` has connections that are closed at once, and counts how often the server's processes \
-          waited. The claims are decided by small C programs of the designs, as the source's were, with `threadgauge serve` \
+          waited. `waits_by` is one loop in C for `echo` that waits by epoll, by poll or by select, with so many \
+          connections of which a share never says anything. With `runtime` the server is another runtime's: it is warmed \
+          up, and its CPU time is looked at before and behind the messages of one life. The claims are decided by small C programs of the designs, as the source's were, with `threadgauge serve` \
           beside them; those that `accept` and `echo` decide, by `threadgauge serve` itself.",
     control: "The iterative server, whose CPU time is what serving takes without any process control. For `accept`, a C \
               program whose children all wait by poll: each connection wakes all of them. For `echo`, the least that one \
@@ -51,7 +57,19 @@ pub const EXPERIMENT: Experiment = Experiment {
              here all is on one machine over the loopback address. Cells without a figure were not supported there. Source 000 \
              holds one thread with asynchronous I/O against many that block.",
     calls: &[],
-    plan: case::plan,
-    run: measure::run,
-    read: read::read,
+    plan: |site| {
+        let plan = waiting::beside(case::plan(site), site);
+        runtimes::beside(plan, site, guests::plan(site))
+    },
+    run: |params, worker| match (params.get("runtime"), params.get("waits_by")) {
+        (Some(_), _) => guests::run(params, worker),
+        (None, Some(_)) => waiting::run(params, worker),
+        (None, None) => measure::run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read::read(view);
+        waiting::read(view, &mut answer);
+        guests::read(view, &mut answer);
+        answer
+    },
 };

@@ -14,7 +14,7 @@ use super::mark::{
 };
 
 /// Kinds: words that a name begins with, the hue, the mark. Blue is a thread, orange a process, and nothing else.
-const KINDS: [(&str, usize, usize); 58] = [
+const KINDS: [(&str, usize, usize); 60] = [
     // Units.
     (
         "thread|threads|a thread|one thread|pthread|pinned threads",
@@ -83,6 +83,8 @@ const KINDS: [(&str, usize, usize); 58] = [
     ("4 KiB from the device", 3, SQUARE),
     ("4 KiB from the page cache", 4, STAR),
     ("epoll|no crash", 3, PLUS),
+    ("poll", 4, HOURGLASS),
+    ("select", 8, RIBBON),
     ("futex|crash", 4, PLUS),
     ("uniform", 3, HOURGLASS),
     ("mixed", 4, SQUARE),
