@@ -45,6 +45,7 @@ pub fn keep(dir: &Path, options: &ObserveOptions, seen: &Seen) -> Result<PathBuf
         options: options.as_asked(),
         in_turns_with: None,
         each: None,
+        runtimes: Vec::new(),
     };
     let kept = [(OBSERVE.id, whole(seen)), (INTERVALS.id, intervals(seen))];
     let plan: Vec<_> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
