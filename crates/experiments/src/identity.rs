@@ -6,7 +6,7 @@
 use std::process::Stdio;
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Table;
+use threadgauge_results::{Figure, Table};
 
 use crate::create::Unit;
 use crate::guests::{Guest, figures, guest};
@@ -149,6 +149,7 @@ fn read(view: &View<'_>) -> Answer {
             ),
         ],
         facts: facts(view),
+        figures: ids(view).into_iter().collect(),
         tables: vec![ids_table(view)],
         ..Answer::default()
     }
@@ -186,6 +187,24 @@ fn sentence(view: &View<'_>) -> String {
         ids(threads),
         ids(processes)
     )
+}
+
+/// How many ids of each kind there are.
+fn ids(view: &View<'_>) -> Option<Figure> {
+    let title = format!("How many ids {COUNT} threads and {COUNT} processes have");
+    let chart = Chart::new(view, "ids", title)
+        .x(Scale::Category, "ids of")
+        .y(Scale::Linear, "number of different ids");
+    let of = |case: Case| {
+        [
+            ("the process", PROCESS_IDS.of(case)),
+            ("the thread", THREAD_IDS.of(case)),
+        ]
+    };
+    chart
+        .line("threads", of(THREADS))
+        .line("processes", of(PROCESSES))
+        .drawn()
 }
 
 fn facts(view: &View<'_>) -> Vec<Finding> {

@@ -12,7 +12,7 @@ use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
 use threadgauge_load::codec::Nats;
-use threadgauge_results::Table;
+use threadgauge_results::{Figure, Table};
 
 use crate::servers::clients::{Addresses, WARM_UP, has_room};
 use crate::servers::contenders::Who;
@@ -274,6 +274,7 @@ fn read(view: &View<'_>) -> Answer {
             "ratio",
         ),
         comparisons: comparisons(view),
+        figures: beside_alike(view).into_iter().collect(),
         tables: vec![kinds_table(view)],
         ..Answer::default()
     }
@@ -305,6 +306,29 @@ fn answer(view: &View<'_>) -> String {
         OURS.connections,
         said.join("; ")
     )
+}
+
+/// What each server needs where names differ or change, beside what it needs where they do not.
+fn beside_alike(view: &View<'_>) -> Option<Figure> {
+    let chart = Chart::new(
+        view,
+        "beside-alike",
+        "What a delivery costs by the names of subscriptions",
+    )
+    .note("1 is the same server where the names are the same.")
+    .x(Scale::Category, "names")
+    .y(Scale::Log, "CPU time of a delivery, times that of the same names");
+    let of = |who: Who| {
+        [
+            ("that differ", Kind::Different),
+            ("that change meanwhile", Kind::Changing),
+        ]
+        .map(|(name, kind)| (name, OURS.who(who).subscriptions(kind).over_alike()))
+    };
+    SERVERS
+        .into_iter()
+        .fold(chart, |chart, who| chart.line(who.name(), of(who)))
+        .drawn()
 }
 
 fn levels() -> impl Iterator<Item = Case> {

@@ -303,10 +303,7 @@ fn in_one_another(lines: &[(usize, Line<'_>)], y: &Axis) -> Option<String> {
         let met = a.points.iter().filter(met).count();
         0 < met && met < a.points.len()
     });
-    is_one.then(|| {
-        "Where marks lie around one another, their figures cannot be told apart here; the table has them."
-            .to_owned()
-    })
+    is_one.then(|| "Marks around one another: these figures cannot be told apart here.".to_owned())
 }
 
 /// An axis that holds all figures, and their intervals unless one would squeeze all else into a corner: of an evenly
@@ -449,7 +446,7 @@ mod tests {
         figure.series[1].points[1].y = 8.5;
         let same = draw(&figure, "f").same;
         assert!(
-            same.len() == 1 && same[0].starts_with("Where marks lie around one another"),
+            same.len() == 1 && same[0].starts_with("Marks around one another"),
             "{same:?}"
         );
         for point in &mut figure.series[1].points {

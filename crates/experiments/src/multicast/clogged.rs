@@ -66,6 +66,8 @@ fn client(server: &Server, subscribes: &str) -> Result<TcpStream, CaseError> {
         match stream.read(&mut buffer) {
             Ok(count) if count > 0 => said.extend_from_slice(&buffer[..count]),
             Ok(_) => return Err(CaseError::Failed("the server ended a connection".to_owned())),
+            // A read with a time is not begun anew after a signal.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(CaseError::failed("being greeted by the server", error)),
         }
     }
@@ -136,6 +138,7 @@ fn hears(listener: &mut TcpStream) -> Result<bool, CaseError> {
             Ok(count) if count > 0 => said.extend_from_slice(&buffer[..count]),
             Ok(_) => break,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(CaseError::failed("listening to the server", error)),
         }
         if said.windows(HEARD.len()).any(|part| part == HEARD) {

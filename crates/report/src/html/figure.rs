@@ -69,7 +69,7 @@ fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
                 }
             }
             @if f.series.iter().any(|s| !s.points.is_empty()) {
-                (links(f, id, name))
+                (links(f, id, name, !drawing.panels.is_empty()))
                 details.data open[drawing.alike.is_some()] { summary { "The figures of this chart" } (data(f, id, name)) }
             }
         }
@@ -78,11 +78,16 @@ fn drawn(f: &Figure, id: &str, name: &str, why_empty: &str) -> Markup {
 
 /// A link to the chart itself, and its figures as a file that the page has in it: both work from disk and without a
 /// script, which adds what saves it as a picture.
-fn links(f: &Figure, id: &str, name: &str) -> Markup {
+fn links(f: &Figure, id: &str, name: &str, is_drawn: bool) -> Markup {
     let name = clean(name);
+    let link = if is_drawn {
+        "Link to this chart"
+    } else {
+        "Link to these figures"
+    };
     markup! {
         p.small.screen-only.files data-name=(name) {
-            a href=(format!("#{id}")) aria-label=(format!("Link to this chart: {name}")) { "Link to this chart" }
+            a href=(format!("#{id}")) aria-label=(format!("{link}: {name}")) { (link) }
             @if let Ok(csv) = figure_csv(f) {
                 " · "
                 a download=(format!("{id}.csv")) href=(data_uri("text/csv", &csv)) aria-label=(format!("Data as CSV: {name}")) {
