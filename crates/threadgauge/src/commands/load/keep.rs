@@ -168,30 +168,7 @@ impl<'a> Kept<'a> {
             ..self.record.clone()
         };
         let kept = [(LOAD.id, loads), (SECONDS.id, seconds)];
-        let plan: Vec<StoredExperiment> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
-        let mut store = Store::create(dir, &record, &self.machine, &plan)?;
-        for (id, samples) in kept {
-            let mut rounds: BTreeMap<String, u32> = BTreeMap::new();
-            for (params, sample, wall_ns) in samples {
-                let case = params.case_id(id);
-                let round = rounds.entry(case.clone()).or_default();
-                *round += 1;
-                store.add(&StoredSample {
-                    experiment: id.to_owned(),
-                    case,
-                    round: *round,
-                    copy: 0,
-                    nth_try: 0,
-                    attempt: 0,
-                    gated: false,
-                    started: record.started.clone(),
-                    wall_ns,
-                    sample,
-                })?;
-            }
-            store.set_stopped(id, Some(because))?;
-        }
-        Ok(store.close()?)
+        stored(dir, &record, &self.machine, kept, because)
     }
 
     /// The case that a run was a round of.
@@ -231,11 +208,50 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Samples with their cases and how long each took, ns.
-pub type Samples = [(Params, Sample, u64)];
+/// A sample with its case, and how long it took, ns.
+pub type Timed = (Params, Sample, u64);
+
+/// Writes a store of what two experiments kept, each with the reason why it ended. Of samples of one case the first is
+/// of round 1, the next of round 2.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub fn stored(
+    dir: &Path,
+    record: &RunRecord,
+    machine: &serde_json::Value,
+    kept: [(&str, Vec<Timed>); 2],
+    because: &str,
+) -> Result<()> {
+    let plan: Vec<StoredExperiment> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
+    let mut store = Store::create(dir, record, machine, &plan)?;
+    for (id, samples) in kept {
+        let mut rounds: BTreeMap<String, u32> = BTreeMap::new();
+        for (params, sample, wall_ns) in samples {
+            let case = params.case_id(id);
+            let round = rounds.entry(case.clone()).or_default();
+            *round += 1;
+            store.add(&StoredSample {
+                experiment: id.to_owned(),
+                case,
+                round: *round,
+                copy: 0,
+                nth_try: 0,
+                attempt: 0,
+                gated: false,
+                started: record.started.clone(),
+                wall_ns,
+                sample,
+            })?;
+        }
+        store.set_stopped(id, Some(because))?;
+    }
+    Ok(store.close()?)
+}
 
 /// The cases of these samples, each once, in order.
-pub fn planned(id: &str, samples: &Samples) -> StoredExperiment {
+fn planned(id: &str, samples: &[Timed]) -> StoredExperiment {
     let mut cases: Vec<StoredCase> = Vec::new();
     for (params, _, wall_ns) in samples {
         let case = params.case_id(id);

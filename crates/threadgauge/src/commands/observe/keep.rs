@@ -7,9 +7,9 @@ use anyhow::Result;
 use threadgauge_lab::statistic::Metric as Declared;
 use threadgauge_machine::observe::{Amounts, Interval, VerdictKind, WaitKind};
 use threadgauge_machine::{allowed_cpus, fingerprint};
-use threadgauge_results::{Metric, Params, RunRecord, Sample, Status, Store, StoredSample};
+use threadgauge_results::{Metric, Params, RunRecord, Sample, Status};
 
-use crate::commands::load::keep::{measured, planned};
+use crate::commands::load::keep::{Timed, measured, stored};
 use crate::commands::observe::experiment::{
     ALL, CPUS, ENDS_MS, IN_FUTEX, IN_OTHERS, INTERVALS, MACHINE_CPUS, MEMORY, OBSERVE, OF, OWN, RAN, RUNNING,
     SLICES, TASK_CPU, TASKS, THREADS, THROTTLED, THROTTLED_PERIODS, VERDICTS, WAITS, WANTED, WANTED_BY,
@@ -48,30 +48,11 @@ pub fn keep(dir: &Path, options: &ObserveOptions, seen: &Seen) -> Result<PathBuf
         runtimes: Vec::new(),
     };
     let kept = [(OBSERVE.id, whole(seen)), (INTERVALS.id, intervals(seen))];
-    let plan: Vec<_> = kept.iter().map(|(id, samples)| planned(id, samples)).collect();
-    let mut store = Store::create(dir, &record, &serde_json::to_value(fingerprint())?, &plan)?;
     let because = match seen.ending {
         Ending::Interrupted => "interrupted",
         Ending::Over | Ending::ProcessEnded => "rounds",
     };
-    for (id, samples) in kept {
-        for (params, sample, wall_ns) in samples {
-            store.add(&StoredSample {
-                experiment: id.to_owned(),
-                case: params.case_id(id),
-                round: 1,
-                copy: 0,
-                nth_try: 0,
-                attempt: 0,
-                gated: false,
-                started: record.started.clone(),
-                wall_ns,
-                sample,
-            })?;
-        }
-        store.set_stopped(id, Some(because))?;
-    }
-    store.close()?;
+    stored(dir, &record, &serde_json::to_value(fingerprint())?, kept, because)?;
     folder::write(&folder::read(dir)?, dir)?;
     Ok(dir.join("report.html"))
 }
@@ -99,7 +80,7 @@ fn shares(amounts: &Amounts, seconds: f64) -> Vec<Metric> {
 }
 
 /// All threads and each group, over the whole time.
-fn whole(seen: &Seen) -> Vec<(Params, Sample, u64)> {
+fn whole(seen: &Seen) -> Vec<Timed> {
     let course = &seen.course;
     let elapsed_ns = course.elapsed_ns();
     let seconds = elapsed_ns.max(1) as f64 / 1e9;
@@ -143,7 +124,7 @@ fn whole(seen: &Seen) -> Vec<(Params, Sample, u64)> {
 }
 
 /// Each interval of all threads and of the busiest groups, as a sample of its own case.
-fn intervals(seen: &Seen) -> Vec<(Params, Sample, u64)> {
+fn intervals(seen: &Seen) -> Vec<Timed> {
     let course = &seen.course;
     let step = course.intervals().len().div_ceil(MOST_INTERVALS).max(1);
     let first_ns = course.intervals().first().map_or(0, |interval| interval.from_ns);
