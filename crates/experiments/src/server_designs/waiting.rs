@@ -2,16 +2,15 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::server::Server;
+use threadgauge_lab::server::Cpus;
 use threadgauge_machine::{Resource, raise_to_hard};
 use threadgauge_results::{Figure, Table, units};
 
 use super::case::{CPU, MEDIAN, P99, RATE};
-use super::measure::{Seen, connected, exchange, live_twice};
-use crate::servers::EVENT_LOOPS;
+use super::measure::{connected, exchange, record_messages};
 use crate::servers::clients::{Addresses, has_room};
+use crate::servers::{EVENT_LOOPS, cpu_since};
 
 words! {
     /// What a loop waits by.
@@ -68,19 +67,6 @@ impl Loop {
         metric.of(self.any(&["requests"]))
     }
 
-    /// Reads parameters, which `--set` may have changed.
-    fn possible(params: &Params) -> Result<Self, CaseError> {
-        let case = Self::read(params)?;
-        if case.requests < 2 {
-            return Err(refused(
-                params,
-                "requests",
-                "2 at least: one comes before the clock runs",
-            ));
-        }
-        Ok(case)
-    }
-
     /// What it can never have.
     fn lack(self) -> Option<Lack> {
         let is_over = self.waits_by == Waiter::Select && self.clients > MOST_OF_SELECT;
@@ -95,13 +81,17 @@ impl Loop {
     }
 
     fn planned(self) -> PlannedCase {
-        // Two lives, connecting in each, and a look at all connections for some messages.
-        let connecting_us = 2 * self.clients * 40;
-        let messages_us = self.active() * self.requests * (20 + self.clients / 200);
-        let takes = Duration::from_micros(20_000 + connecting_us + messages_us);
+        // Each connection is accepted behind a look at those before, and each message comes with some others.
+        let look_ns = match self.waits_by {
+            Waiter::Epoll => 0,
+            Waiter::Poll | Waiter::Select => 30 * self.clients,
+        };
+        let connecting_us = self.clients * (60 + look_ns / 2_000);
+        let messages_us = self.active() * self.requests * (15 + look_ns / 2_000);
+        let takes = Duration::from_micros(15_000 + connecting_us + messages_us);
         PlannedCase {
             skip: EVENT_LOOPS.missing().or(self.lack()),
-            check: |params| Self::possible(params).map(drop),
+            check: |params| Self::read(params).map(drop),
             ..PlannedCase::new(self, takes)
         }
     }
@@ -142,28 +132,24 @@ pub(super) fn beside(mut plan: Plan, site: &Site) -> Plan {
 }
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    let case = Loop::possible(params)?;
+    let case = Loop::read(params)?;
     if let Some(lack) = case.lack() {
         return Err(CaseError::Skipped(lack));
     }
     has_room(case.clients, Addresses::One)?;
     let deadline = case.planned().deadline();
-    let ask = |server: &Server, each: u64, worker: &Worker| -> Result<Seen, CaseError> {
-        // They come first, so that who talks is accepted behind them.
-        let idle = silent(server.address(), case.idle())?;
-        let mut clients = connected(case.active(), server)?;
-        let seen = exchange(&mut clients, case.active() * each, deadline, worker)?;
-        drop(idle);
-        Ok(seen)
-    };
-    let few = |server: &Server, worker: &Worker| ask(server, 1, worker);
-    let all = |server: &Server, worker: &Worker| ask(server, case.requests, worker);
-    let name = case.waits_by.name();
-    live_twice(
-        worker,
-        &|cpus| EVENT_LOOPS.serve(&[&name, &0], cpus),
-        [&few, &all],
-    )
+    let server = EVENT_LOOPS.serve(&[&case.waits_by.name(), &0], &Cpus::divided(1)?)?;
+    // They come first: whoever talks was accepted behind them, so that all are once each has had an answer.
+    let idle = silent(server.address(), case.idle())?;
+    let mut clients = connected(case.active(), &server)?;
+    exchange(&mut clients, case.active(), deadline, worker)?;
+    let before = server.activity()?;
+    let seen = exchange(&mut clients, case.active() * case.requests, deadline, worker)?;
+    let after = server.activity()?;
+    drop((idle, clients));
+    server.end()?;
+    record_messages(worker, &seen, cpu_since(&before, &after));
+    Ok(())
 }
 
 /// Connections that say nothing.
@@ -391,11 +377,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_in_words() {
-        let refused = |case: Loop| Loop::possible(&case.params()).unwrap_err().to_string();
+        let refused = |case: Loop| Loop::read(&case.params()).unwrap_err().to_string();
         let case = Loop::of(Waiter::Poll, 10, 0);
-        assert!(refused(case).contains("requests is 1; it must be 2 at least"));
-        assert!(refused(case.requests(9).clients(1)).contains("clients is 1"));
-        assert!(refused(case.requests(9).idle_percent(100)).contains("idle_percent is 100"));
+        assert!(refused(case.clients(1)).contains("clients is 1"));
+        assert!(refused(case.idle_percent(100)).contains("idle_percent is 100"));
         // One always talks.
         assert_eq!(Loop::of(Waiter::Poll, 2, 99).active(), 1);
     }
@@ -409,7 +394,7 @@ mod tests {
         };
         let planned = beside(nothing, &testing::site(profile, 2)).cases.into_iter();
         let cases = planned.filter(|planned| planned.skip.is_none()).map(|planned| {
-            let case = Loop::possible(&planned.params).unwrap();
+            let case = Loop::read(&planned.params).unwrap();
             let more = match case.waits_by {
                 Waiter::Epoll => 0.0,
                 _ => more_ns(case),
