@@ -562,7 +562,7 @@ mod tests {
                 // All but a thread's panic, which is Rust's.
                 ("crash", 10),
                 ("probes", 2),
-                ("server-designs", 111),
+                ("server-designs", 117),
                 // The floors in C.
                 ("peers", 9),
                 ("http", 6),

@@ -1,8 +1,8 @@
 //! Chat servers of other runtimes, with the users that ours have, and the load of VolanoMark as one program in Java:
 //! users and server in one JVM, or in two.
 //!
-//! All talk twice: first while the runtime is cold, whose score stands beside, then again for the figures. Users of ours
-//! number their messages from 1, so others take the places of the first for that.
+//! All talk twice: first while the runtime is cold, whose score stands beside, then again for the figures. Users of
+//! ours number their messages from 1, so others take the places of the first for that.
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
@@ -22,6 +22,9 @@ use crate::servers::cpu_since;
 
 /// Messages sent and received a second while the runtime is cold.
 const COLD: Metric = metric("cold_messages_per_s", "messages/s");
+
+/// Messages of each user in quick: a server that sends line by line takes ten seconds for as many as ours have.
+const FEW: u64 = 20;
 
 words! {
     /// Who the users are.
@@ -70,8 +73,7 @@ impl Guests {
 
     fn planned(self, server: &Serves, starts: Duration) -> PlannedCase {
         let ns = server.chat_ns * if self.cpus == 1 { 2 } else { 1 };
-        // Cold it takes twice as long.
-        let talking = Duration::from_nanos(3 * self.all() * ns);
+        let talking = Duration::from_nanos(2 * self.all() * ns);
         let connecting = Duration::from_micros(self.connections * 150);
         let takes = Duration::from_millis(40) + starts * 2 + connecting + talking;
         PlannedCase {
@@ -99,7 +101,7 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
             design: Name::new(server.design),
             clients: Talkers::Threads,
             connections: USERS_OF_TEN_ROOMS,
-            messages: MESSAGES,
+            messages: site.profile.pick(FEW, MESSAGES, MESSAGES),
             cpus: all,
         };
         let in_java: &[Talkers] = match (server.talks, site.profile) {
@@ -272,7 +274,8 @@ pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
     if guests.is_empty() {
         return;
     }
-    let original = Case::original(all_cpus(view));
+    // As many messages as the guests' users have.
+    let original = Case::original(all_cpus(view)).messages(cases[0].messages);
     let beside = [ServedBy::TwoThreads, ServedBy::REACTOR, ServedBy::THREADS];
     let beside = beside.map(|design| original.design(design));
     let own = beside
@@ -309,9 +312,10 @@ const fn name_of(design: ServedBy) -> &'static str {
 }
 
 fn facts(view: &View<'_>, cases: &[Guests]) -> Vec<Finding> {
-    let in_c = score(Case::original(all_cpus(view)).design(ServedBy::TwoThreads));
+    let in_c = Case::original(all_cpus(view)).design(ServedBy::TwoThreads);
     let over_c = cases.iter().filter_map(|&case| {
-        let figure = view.estimate(&SCORE.of(case).over(in_c.clone()))?;
+        let in_c = score(in_c.messages(case.messages));
+        let figure = view.estimate(&SCORE.of(case).over(in_c))?;
         let says = format!(
             "The score of {} is {} times that of two threads a connection in C.",
             label(case),
@@ -441,7 +445,7 @@ mod tests {
     #[test]
     fn scores_stand_beside_two_threads_in_c() {
         let rounds = |value: f64| vec![value; 7];
-        let platform = in_java().cpus(2);
+        let platform = in_java().messages(MESSAGES).cpus(2);
         let on_virtual = platform.design(Name::new("virtual-thread-per-connection"));
         let of = |case: Guests, score: f64| {
             let figures = [(SCORE, rounds(score)), (COLD, rounds(score / 4.0))];

@@ -8,8 +8,8 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
 use threadgauge_results::{Figure, Runtime};
 
-use super::case::{CLIENTS, CPU, CROWDS, MEDIAN, MEMORY, P99, Program, RATE, THREAD, echo};
-use super::measure::{Seen, connected, exchange, exchange_for, memory_bytes};
+use super::case::{CPU, CROWDS, MEDIAN, MEMORY, P99, Program, RATE, THREAD, echo};
+use super::measure::{connected, exchange, exchange_for, memory_bytes, record_messages};
 use crate::runtimes::serving::{self, STARTUP};
 use crate::runtimes::{Name, Serves};
 use crate::servers::{Design, cpu_since};
@@ -100,30 +100,9 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
     let memory = memory_bytes(&server)?;
     drop(clients);
     serving::end(server)?;
-    let Seen {
-        wall_ns,
-        cpu_ns,
-        p50_ns,
-        p99_ns,
-        stretch,
-        ..
-    } = seen;
-    let of_each = |ns: f64| ns / messages as f64;
-    worker.record(
-        CPU,
-        of_each(cpu_since(&before, &after).as_nanos() as f64 * stretch),
-    );
-    worker.record(RATE, 1e9 / of_each(wall_ns * stretch));
-    worker.record(CLIENTS, of_each(cpu_ns));
-    let others = [
-        (MEDIAN, p50_ns.map(|ns| ns * stretch)),
-        (P99, p99_ns.map(|ns| ns * stretch)),
-        (MEMORY, memory),
-    ];
-    for (metric, value) in others {
-        if let Some(value) = value {
-            worker.record(metric, value);
-        }
+    record_messages(worker, &seen, cpu_since(&before, &after));
+    if let Some(bytes) = memory {
+        worker.record(MEMORY, bytes);
     }
     Ok(())
 }

@@ -25,15 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What clients saw of one life of a server.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) requests: u64,
-    pub(super) wall_ns: f64,
-    pub(super) cpu_ns: f64,
-    pub(super) p50_ns: Option<f64>,
-    pub(super) p99_ns: Option<f64>,
+    requests: u64,
+    wall_ns: f64,
+    cpu_ns: f64,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
     /// Of the server while all were connected, where that can be seen.
     memory_bytes: Option<f64>,
     /// What a handicapped worker makes of every time.
-    pub(super) stretch: f64,
+    stretch: f64,
 }
 
 /// What a server used in its life.
@@ -46,24 +46,10 @@ struct Used {
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
-    let few = |server: &Server, worker: &Worker| a_few(case, server, worker);
-    let all = |server: &Server, worker: &Worker| ask(case, server, case.requests, worker);
-    live_twice(worker, &|cpus| serve(case, cpus), [&few, &all])
-}
-
-/// What clients do in one life of a server.
-pub(super) type Clients<'a> = &'a dyn Fn(&Server, &Worker) -> Result<Seen, CaseError>;
-
-/// Has a server live once with a few requests and once with all, and records what the more of them took.
-pub(super) fn live_twice(
-    worker: &mut Worker,
-    serve: &dyn Fn(&Cpus) -> Result<Server, CaseError>,
-    [few, all]: [Clients<'_>; 2],
-) -> Result<(), CaseError> {
     let cpus = Cpus::divided(1)?;
-    let live = |clients: Clients<'_>| {
-        let server = serve(&cpus)?;
-        let seen = clients(&server, worker)?;
+    let live = |clients: &dyn Fn(&Server) -> Result<Seen, CaseError>| {
+        let server = serve(case, &cpus)?;
+        let seen = clients(&server)?;
         // The clients are children too, and have been waited for.
         let before = usage_children().switches;
         let cpu = server.end()?;
@@ -71,8 +57,8 @@ pub(super) fn live_twice(
         let cpu_ns = cpu.as_nanos() as f64 * seen.stretch.max(1.0);
         Ok::<_, CaseError>(Used { cpu_ns, waits, seen })
     };
-    let few = live(few)?;
-    let all = live(all)?;
+    let few = live(&|server| a_few(case, server, worker))?;
+    let all = live(&|server| ask(case, server, case.requests, worker))?;
     record(worker, &few, &all)
 }
 
@@ -180,6 +166,19 @@ fn ask(case: Case, server: &Server, requests: u64, worker: &Worker) -> Result<Se
         memory_bytes: None,
         stretch: found.stretch,
     })
+}
+
+/// What messages took on connections that were there before, where the server's CPU time is that between two looks.
+pub(super) fn record_messages(worker: &mut Worker, seen: &Seen, server: Duration) {
+    let each = |ns: f64| ns / seen.requests as f64;
+    worker.record(CPU, each(server.as_nanos() as f64 * seen.stretch));
+    worker.record(RATE, 1e9 / each(seen.wall_ns * seen.stretch));
+    worker.record(CLIENTS, each(seen.cpu_ns));
+    for (metric, ns) in [(MEDIAN, seen.p50_ns), (P99, seen.p99_ns)] {
+        if let Some(ns) = ns {
+            worker.record(metric, ns * seen.stretch);
+        }
+    }
 }
 
 fn not_sent(error: LoadError) -> CaseError {

@@ -33,8 +33,8 @@ pub const EXPERIMENT: Experiment = Experiment {
           that comes back, `accept` has connections that are closed at once, and counts how often the server's processes \
           waited. `waits_by` is one loop in C for `echo` that waits by epoll, by poll or by select, with so many \
           connections of which a share never says anything. With `runtime` the server is another runtime's: it is warmed \
-          up, and its CPU time is looked at before and behind the messages of one life. The claims are decided by small C programs of the designs, as the source's were, with `threadgauge serve` \
-          beside them; those that `accept` and `echo` decide, by `threadgauge serve` itself.",
+          up, and its CPU time is looked at before and behind the messages of one life; so it is with `waits_by`. The claims are \
+          decided by small C programs of the designs, as the source's were, with `threadgauge serve` beside them; those that `accept` and `echo` decide, by `threadgauge serve` itself.",
     control: "The iterative server, whose CPU time is what serving takes without any process control. For `accept`, a C \
               program whose children all wait by poll: each connection wakes all of them. For `echo`, the least that one \
               loop in C can do (program=c).",

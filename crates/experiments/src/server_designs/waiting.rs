@@ -2,16 +2,15 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_lab::server::Server;
+use threadgauge_lab::server::Cpus;
 use threadgauge_machine::{Resource, raise_to_hard};
 use threadgauge_results::{Figure, Table, units};
 
 use super::case::{CPU, MEDIAN, P99, RATE};
-use super::measure::{Seen, connected, exchange, live_twice};
-use crate::servers::EVENT_LOOPS;
+use super::measure::{connected, exchange, record_messages};
 use crate::servers::clients::{Addresses, has_room};
+use crate::servers::{EVENT_LOOPS, cpu_since};
 
 words! {
     /// What a loop waits by.
@@ -68,19 +67,6 @@ impl Loop {
         metric.of(self.any(&["requests"]))
     }
 
-    /// Reads parameters, which `--set` may have changed.
-    fn possible(params: &Params) -> Result<Self, CaseError> {
-        let case = Self::read(params)?;
-        if case.requests < 2 {
-            return Err(refused(
-                params,
-                "requests",
-                "2 at least: one comes before the clock runs",
-            ));
-        }
-        Ok(case)
-    }
-
     /// What it can never have.
     fn lack(self) -> Option<Lack> {
         let is_over = self.waits_by == Waiter::Select && self.clients > MOST_OF_SELECT;
@@ -95,13 +81,17 @@ impl Loop {
     }
 
     fn planned(self) -> PlannedCase {
-        // Two lives, connecting in each, and a look at all connections for some messages.
-        let connecting_us = 2 * self.clients * 40;
-        let messages_us = self.active() * self.requests * (20 + self.clients / 200);
-        let takes = Duration::from_micros(20_000 + connecting_us + messages_us);
+        // Each connection is accepted behind a look at those before, and each message comes with some others.
+        let look_ns = match self.waits_by {
+            Waiter::Epoll => 0,
+            Waiter::Poll | Waiter::Select => 30 * self.clients,
+        };
+        let connecting_us = self.clients * (60 + look_ns / 2_000);
+        let messages_us = self.active() * self.requests * (15 + look_ns / 2_000);
+        let takes = Duration::from_micros(15_000 + connecting_us + messages_us);
         PlannedCase {
             skip: EVENT_LOOPS.missing().or(self.lack()),
-            check: |params| Self::possible(params).map(drop),
+            check: |params| Self::read(params).map(drop),
             ..PlannedCase::new(self, takes)
         }
     }
@@ -142,28 +132,24 @@ pub(super) fn beside(mut plan: Plan, site: &Site) -> Plan {
 }
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
-    let case = Loop::possible(params)?;
+    let case = Loop::read(params)?;
     if let Some(lack) = case.lack() {
         return Err(CaseError::Skipped(lack));
     }
     has_room(case.clients, Addresses::One)?;
     let deadline = case.planned().deadline();
-    let ask = |server: &Server, each: u64, worker: &Worker| -> Result<Seen, CaseError> {
-        // They come first, so that who talks is accepted behind them.
-        let idle = silent(server.address(), case.idle())?;
-        let mut clients = connected(case.active(), server)?;
-        let seen = exchange(&mut clients, case.active() * each, deadline, worker)?;
-        drop(idle);
-        Ok(seen)
-    };
-    let few = |server: &Server, worker: &Worker| ask(server, 1, worker);
-    let all = |server: &Server, worker: &Worker| ask(server, case.requests, worker);
-    let name = case.waits_by.name();
-    live_twice(
-        worker,
-        &|cpus| EVENT_LOOPS.serve(&[&name, &0], cpus),
-        [&few, &all],
-    )
+    let server = EVENT_LOOPS.serve(&[&case.waits_by.name(), &0], &Cpus::divided(1)?)?;
+    // They come first: whoever talks was accepted behind them, so that all are once each has had an answer.
+    let idle = silent(server.address(), case.idle())?;
+    let mut clients = connected(case.active(), &server)?;
+    exchange(&mut clients, case.active(), deadline, worker)?;
+    let before = server.activity()?;
+    let seen = exchange(&mut clients, case.active() * case.requests, deadline, worker)?;
+    let after = server.activity()?;
+    drop((idle, clients));
+    server.end()?;
+    record_messages(worker, &seen, cpu_since(&before, &after));
+    Ok(())
 }
 
 /// Connections that say nothing.
@@ -179,15 +165,13 @@ fn silent(server: SocketAddr, count: u64) -> Result<Vec<TcpStream>, CaseError> {
 fn worth_from(view: &View<'_>, other: Waiter, of: &[(u64, Loop)]) -> Worth {
     let mut found = Worth::Unmeasured;
     for &(x, case) in of.iter().rev() {
-        let more = case
-            .waits_by(other)
-            .metric(CPU)
-            .over(case.waits_by(Waiter::Epoll).metric(CPU))
-            .less_one();
-        let Some(value) = view.value(&more) else {
+        let of = |waits_by| case.waits_by(waits_by).metric(CPU);
+        let more = of(other).over(of(Waiter::Epoll)).less_one();
+        // Of too few rounds it has no interval, and shows nothing.
+        let Some([low, _]) = view.estimate(&more).and_then(|more| more.ci95) else {
             continue;
         };
-        if value <= 0.0 || !view.resolved(&more) {
+        if low <= 0.0 {
             return match found {
                 Worth::Unmeasured => Worth::Nowhere,
                 found => found,
@@ -207,43 +191,36 @@ enum Worth {
     From(u64),
 }
 
-/// From where on epoll is worth it, in a sentence; nothing where none was measured.
+/// From where on epoll is worth it, in a sentence; nothing where these rounds do not show it.
 fn sentence(view: &View<'_>) -> String {
-    let by_connections = |other, idle| worth_from(view, other, &by_connections(other, idle));
-    let connections = |other: Waiter, idle: u64| match by_connections(other, idle) {
+    let by_connections = |other, idle| match worth_from(view, other, &by_connections(other, idle)) {
         Worth::Unmeasured => None,
-        Worth::Nowhere => Some(format!("at no number where {idle} % are idle")),
+        Worth::Nowhere => Some(format!("at no number of connections where {idle} % are idle")),
         Worth::From(n) => Some(format!(
             "from {} connections on where {idle} % are idle",
             units::count(n as usize)
         )),
     };
     let of = |other: Waiter| {
+        let many = units::count(MANY as usize);
         let share = match worth_from(view, other, &by_idle_share(other)) {
             Worth::Unmeasured => None,
-            Worth::Nowhere => Some(format!(
-                "of {} at no share of idle ones",
-                units::count(MANY as usize)
-            )),
-            Worth::From(0) => Some(format!(
-                "of {} at every share of idle ones",
-                units::count(MANY as usize)
-            )),
-            Worth::From(idle) => Some(format!(
-                "of {} from {idle} % of idle ones on",
-                units::count(MANY as usize)
-            )),
+            Worth::Nowhere => Some(format!("with {many} at no share of idle ones")),
+            Worth::From(0) => Some(format!("with {many} at every share of idle ones")),
+            Worth::From(idle) => Some(format!("with {many} from {idle} % of idle ones on")),
         };
-        let parts: Vec<String> = [connections(other, 0), connections(other, MOSTLY_IDLE), share]
-            .into_iter()
-            .flatten()
-            .collect();
+        let parts = [
+            by_connections(other, 0),
+            by_connections(other, MOSTLY_IDLE),
+            share,
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
         let (last, before) = parts.split_last()?;
         let before = match before.is_empty() {
             true => String::new(),
             false => format!("{} and ", before.join(", ")),
         };
-        Some(format!("less than {} {before}{last}", other.name()))
+        Some(format!("over {} {before}{last}", other.name()))
     };
     let of_each: Vec<String> = [Waiter::Poll, Waiter::Select]
         .into_iter()
@@ -251,24 +228,21 @@ fn sentence(view: &View<'_>) -> String {
         .collect();
     match of_each.is_empty() {
         true => String::new(),
-        false => format!(
-            "One loop in C that waits by epoll takes, so far as these rounds show, {}.",
-            of_each.join("; ")
-        ),
+        false => format!("For one loop in C epoll is worth it {}.", of_each.join("; ")),
     }
 }
 
 /// What these add to the answer; nothing where there are none.
 pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
     let says = sentence(view);
-    if says.is_empty() {
-        return;
+    if !says.is_empty() {
+        let before = match answer.answer.is_empty() {
+            true => "",
+            false => " ",
+        };
+        answer.answer += before;
+        answer.answer += &says;
     }
-    answer.answer = [&*answer.answer, &says]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ");
     answer.facts.extend(facts(view));
     answer.figures.extend(charts(view));
     answer.tables.extend(totals(view));
@@ -391,11 +365,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_in_words() {
-        let refused = |case: Loop| Loop::possible(&case.params()).unwrap_err().to_string();
+        let refused = |case: Loop| Loop::read(&case.params()).unwrap_err().to_string();
         let case = Loop::of(Waiter::Poll, 10, 0);
-        assert!(refused(case).contains("requests is 1; it must be 2 at least"));
-        assert!(refused(case.requests(9).clients(1)).contains("clients is 1"));
-        assert!(refused(case.requests(9).idle_percent(100)).contains("idle_percent is 100"));
+        assert!(refused(case.clients(1)).contains("clients is 1"));
+        assert!(refused(case.idle_percent(100)).contains("idle_percent is 100"));
         // One always talks.
         assert_eq!(Loop::of(Waiter::Poll, 2, 99).active(), 1);
     }
@@ -409,7 +382,7 @@ mod tests {
         };
         let planned = beside(nothing, &testing::site(profile, 2)).cases.into_iter();
         let cases = planned.filter(|planned| planned.skip.is_none()).map(|planned| {
-            let case = Loop::possible(&planned.params).unwrap();
+            let case = Loop::read(&planned.params).unwrap();
             let more = match case.waits_by {
                 Waiter::Epoll => 0.0,
                 _ => more_ns(case),
@@ -428,9 +401,8 @@ mod tests {
             10.0 * case.clients as f64 / case.active() as f64 + case.clients as f64 * 2.0 - 200.0
         });
         read(&view, &mut answer);
-        let says = "One loop in C that waits by epoll takes, so far as these rounds show, less than poll from 256 connections \
-                    on where 0 % are idle, from 64 connections on where 90 % are idle and of 1000 at every share of idle \
-                    ones; less than select from 256";
+        let says = "For one loop in C epoll is worth it over poll from 256 connections on where 0 % are idle, from 64 \
+                    connections on where 90 % are idle and with 1000 at every share of idle ones; over select from 256";
         assert!(answer.answer.starts_with(says), "{}", answer.answer);
         assert_eq!(answer.figures.len(), 2);
         assert_eq!(answer.figures[0].series.len(), 3);
@@ -443,13 +415,31 @@ mod tests {
         );
         assert_eq!(
             sentence(&view),
-            "One loop in C that waits by epoll takes, so far as these rounds show, less than poll from 1000 connections on \
-             where 90 % are idle and of 1000 from 90 % of idle ones on; less than select from 1000 connections on where 90 % \
-             are idle and of 1000 from 90 % of idle ones on."
+            "For one loop in C epoll is worth it over poll from 1000 connections on where 90 % are idle and with 1000 from \
+             90 % of idle ones on; over select from 1000 connections on where 90 % are idle and with 1000 from 90 % of idle \
+             ones on."
         );
-        let same = run_of(Profile::Standard, |_| 0.0);
-        let says = "less than poll at no number where 90 % are idle and of 1000 at no share of idle ones";
-        assert!(sentence(&same).contains(says), "{}", sentence(&same));
+        let same = sentence(&run_of(Profile::Standard, |_| 0.0));
+        let says = "over poll at no number of connections where 90 % are idle and with 1000 at no share of idle ones";
+        assert!(same.contains(says), "{same}");
+        // Few rounds have figures and show no difference.
+        let few = testing::changed(run_of(Profile::Standard, |_| 5_000.0), |cases| {
+            for case in cases {
+                case.values
+                    .values_mut()
+                    .for_each(|rounds| rounds.retain(|round, _| *round <= 3));
+                case.all
+                    .values_mut()
+                    .for_each(|rounds| rounds.retain(|round, _| *round <= 3));
+            }
+        });
+        let mut answer = Answer::default();
+        read(&few, &mut answer);
+        assert!(
+            answer.answer.is_empty() && !answer.facts.is_empty(),
+            "{}",
+            answer.answer
+        );
         let mut nothing = Answer::default();
         read(&run_of(Profile::Quick, |_| 0.0), &mut nothing);
         assert!(nothing.answer.is_empty() && nothing.tables.is_empty() && nothing.figures.is_empty());
