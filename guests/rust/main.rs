@@ -5,10 +5,10 @@
 //!     guest idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //!     guest most UNIT LIMIT                     makes LIMIT units that wait: neither runtime refuses one
 //!     guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
-//!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`): says where it listens, serves until it is ended
+//!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`), until it is ended: says where it listens
 //!
-//! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …` or
-//! `error WORDS`. `idle` says `ready made=NUMBER` first.
+//! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
+//! or `error WORDS`. `idle` says `ready made=NUMBER` first.
 
 mod serve;
 

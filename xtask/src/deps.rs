@@ -1,7 +1,7 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages, one of cargo's and the crates of a guest, each only where it is missing. Where this cannot
-//! install, it says exactly what to install; it never changes anything else on the machine.
+//! Debian packages by apt-get, two npm packages, one of cargo's and the crates of a guest, each only where it is
+//! missing. Where this cannot install, it says exactly what to install; it never changes anything else on the machine.
 
 use std::path::Path;
 use std::time::SystemTime;

@@ -10,7 +10,7 @@ use threadgauge_lab::server::Cpus;
 use threadgauge_load::{AfterSending, LoadError, Plan as Users, Tally, Users as Threads};
 use threadgauge_results::{Figure, Runtime};
 
-use super::{
+use super::case::{
     BUSY, Case, MEMORY, MESSAGE_BYTES, MESSAGES, PATIENCE, ROOM, SCORE, SERVER, ServedBy, TIME, USERS,
     USERS_OF_TEN_ROOMS, all_cpus, score,
 };
