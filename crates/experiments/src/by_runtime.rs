@@ -1,8 +1,10 @@
 //! What a unit costs by runtime as a table over three experiments, and the cells that it takes: `run runtimes`.
 
 use threadgauge_lab::prelude::*;
+use threadgauge_lab::statistic::Estimate;
 use threadgauge_lab::whole::Whole;
 use threadgauge_results::Table;
+use threadgauge_results::units::with_unit;
 
 use crate::footprint::by_runtime::{created, handing};
 use crate::footprint::guests::{Guests, memory};
@@ -20,6 +22,15 @@ const NOTE: &str = "On one CPU and warm. Made and ended one at a time; a hop is 
                     is what each idle unit adds to its runtime. What a runtime takes to start is in the tables of these \
                     experiments.";
 
+/// What the others are set against.
+const THREAD: &str = "thread in C";
+
+/// In the order of the columns.
+const UNITS: [&str; 3] = ["ns", "ns", "B"];
+
+/// A unit and its figures.
+type Measured = (String, [Option<Estimate>; 3]);
+
 /// What a row shows.
 struct Row {
     unit: String,
@@ -33,7 +44,7 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
     let [makes, hands_on, keeps] = EXPERIMENTS.map(|id| run.view(id));
     let in_c = [
         (
-            "thread in C",
+            THREAD,
             create::thread_on(1),
             ring::thread_hop(),
             footprint::thread_memory(),
@@ -57,28 +68,59 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         handed: ring::guests::hop(handing(&case)),
         kept: memory(case),
     });
-    let shown = |row: Row| {
+    let estimated = |row: Row| {
         let figures = [
-            makes.shown(&row.made, "ns"),
-            hands_on.shown(&row.handed, "ns"),
-            keeps.shown(&row.kept, "B"),
+            makes.estimate(&row.made),
+            hands_on.estimate(&row.handed),
+            keeps.estimate(&row.kept),
         ];
-        let has_any = figures.iter().any(|figure| !figure.is_empty());
-        has_any.then(|| std::iter::once(row.unit).chain(figures).collect::<Vec<_>>())
+        let has_any = figures.iter().any(Option::is_some);
+        has_any.then_some((row.unit, figures))
     };
-    let guests: Vec<Vec<String>> = guests.filter_map(shown).collect();
+    let guests: Vec<Measured> = guests.filter_map(estimated).collect();
     if guests.is_empty() {
         return None;
     }
-    let rows = in_c.into_iter().filter_map(shown).chain(guests).collect();
+    let all: Vec<Measured> = in_c.into_iter().filter_map(estimated).chain(guests).collect();
+    let rows = all.iter().map(|(unit, figures)| {
+        let figures = figures.iter().zip(UNITS);
+        let figures =
+            figures.map(|(figure, unit)| figure.as_ref().map_or_else(String::new, |e| e.show(unit)));
+        std::iter::once(unit.clone()).chain(figures).collect()
+    });
     let heads = ["unit", "make and end", "a hop", "memory while idle"];
     Some(threadgauge_lab::chart::table(
         "by-runtime",
         "What a unit costs by runtime",
-        NOTE,
+        &format!("{} {NOTE}", advice(&all)),
         heads,
-        rows,
+        rows.collect(),
     ))
+}
+
+/// What the reader should do: which unit costs least in each column, and when that does not matter.
+fn advice(all: &[Measured]) -> String {
+    let show = |column: usize, value| with_unit(value, None, UNITS[column]);
+    let value = |(_, figures): &Measured, column: usize| Some(figures[column]?.value);
+    let least = |(column, does): (usize, &str)| {
+        let figures = all.iter().filter_map(|of| Some((&of.0, value(of, column)?)));
+        let (unit, least) = figures.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(format!("{does} {unit}, {}", show(column, least)))
+    };
+    let does = ["To make and end:", "to hand on to:", "to keep idle:"];
+    let least: Vec<String> = does.into_iter().enumerate().filter_map(least).collect();
+    let mut says = format!("The cheapest. {}.", least.join("; "));
+    let thread = all.iter().find(|(unit, _)| unit == THREAD);
+    if let Some(made) = thread.and_then(|thread| value(thread, 0)) {
+        says.push_str(&format!(
+            " A thread in C takes {}: where each does over {} of work, even making it is less than 1 % of that, so take what is \
+             easiest to write.",
+            show(0, made),
+            show(0, made * 100.0)
+        ));
+    }
+    says + " For thousands that wait take one that its runtime schedules; for computing take as many as there are CPUs: \
+            none of them computes faster."
 }
 
 /// Each unit of a runtime that any of these has a case of, once, in the order of the first that has it.
@@ -198,7 +240,11 @@ mod tests {
                 machine: &machine,
             })
         };
-        let rows = told(true).unwrap().rows;
+        let Table { rows, note, .. } = told(true).unwrap();
+        assert!(
+            note.starts_with("The cheapest. To make and end: goroutine, 200 ns; to hand on to: goroutine, 100 ns. A thread in C takes 20.0 µs: where each does over 2.00 ms of work"),
+            "{note}"
+        );
         let units: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(units, ["thread in C", "goroutine"]);
         assert!(rows[1][1].starts_with("200") && rows[1][2].starts_with("100") && rows[1][3].is_empty());

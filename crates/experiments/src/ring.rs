@@ -436,10 +436,16 @@ fn answer(view: &View<'_>) -> String {
             .all(|case| view.measured(&case.switch()));
         let unresolved = "On one CPU a switch to another thread or process costs no more than passing the token on, as far as \
                           these rounds can tell.";
-        return if measured {
-            unresolved.to_owned()
-        } else {
-            String::new()
+        if measured {
+            return unresolved.to_owned();
+        }
+        let whole = |case: Case| Some(view.estimate(&case.time())?.plain("ns"));
+        return match (whole(THREADS), whole(PROCESSES)) {
+            (Some(thread), Some(process)) => format!(
+                "On one CPU a whole hop, the token with its switch, takes {thread} between threads and {process} between \
+                 processes."
+            ),
+            _ => String::new(),
         };
     };
     let of = process_over_thread();
@@ -895,5 +901,15 @@ mod tests {
         }
         assert!(answer(&nothing).is_empty());
         assert!(charts(&nothing).is_empty());
+    }
+
+    #[test]
+    fn without_what_the_token_costs_alone_the_answer_is_of_whole_hops() {
+        let of = |case: Case, ns: f64| testing::case(case.params(), [(HOP, vec![ns; 7])]);
+        let view = testing::view("ring", Profile::Quick, vec![of(THREADS, 5e3), of(PROCESSES, 6e3)]);
+        assert_eq!(
+            answer(&view),
+            "On one CPU a whole hop, the token with its switch, takes 5.00 µs between threads and 6.00 µs between processes."
+        );
     }
 }
