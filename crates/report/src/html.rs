@@ -26,7 +26,7 @@ use crate::by_kind::ByKind;
 use crate::facts::{Fact, facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::{SampleRow, glossary, with_unit, words};
-use text::{clean, section_id};
+use text::{clean, coded, section_id};
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = concat!(include_str!("html/page.js"), include_str!("html/save.js"));
@@ -171,7 +171,7 @@ fn warnings(results: &Results) -> Markup {
         @if !results.warnings.is_empty() {
             section #warnings.warnings aria-label="Before you believe a figure" {
                 h2 { "Before you believe a figure" }
-                ul { @for w in &results.warnings { li { (clean(w)) } } }
+                ul { @for w in &results.warnings { li { (coded(w)) } } }
             }
         }
     }

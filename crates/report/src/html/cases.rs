@@ -4,7 +4,7 @@ use maud::{Markup, html as markup};
 use threadgauge_results::units::Scale;
 use threadgauge_results::{CaseResult, ExperimentResult, MetricSummary, Ranking, Status};
 
-use super::text::{clean, section_id};
+use super::text::{clean, coded, section_id};
 use crate::cases::{Cases, Metric};
 use crate::words;
 
@@ -126,7 +126,7 @@ fn row(
                 @if i == 0 { th scope="row" class=(class) { (value) } } @else { td class=(class) { (value) } }
             }
             @for (i, metric) in metrics.iter().enumerate() { (cell(metric, metric.of(case), i >= ON_PAPER)) }
-            @if notes { td.why { (clean(&columns.note(case))) } }
+            @if notes { td.why { (coded(&columns.note(case))) } }
         }
     }
 }

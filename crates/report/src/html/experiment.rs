@@ -4,7 +4,7 @@ use maud::{Markup, html as markup};
 use threadgauge_results::published::named;
 use threadgauge_results::{ExperimentResult, Figure, KeyNumber, units};
 
-use super::text::{clean, finding_id, section_id};
+use super::text::{clean, coded, finding_id, section_id};
 use super::{cases, figure, raw, table};
 use crate::cases::Cases;
 use crate::lead::Lead;
@@ -23,8 +23,8 @@ pub(super) fn section(e: &ExperimentResult, samples: &[SampleRow<'_>], lead: Lea
             div.brief {
                 div.said {
                     @if e.question != headline { p.question { (clean(&e.question)) } }
-                    @if !short.is_empty() { p.answer { (clean(&short)) "." } }
-                    @if !e.advice.is_empty() { p.advice { (clean(&e.advice)) } }
+                    @if !short.is_empty() { p.answer { (coded(&short)) "." } }
+                    @if !e.advice.is_empty() { p.advice { (coded(&e.advice)) } }
                     @if let Some(number) = &e.number { (key_number(number)) }
                 }
                 @if let Some(f) = picture { (figure::figure(e, f)) }
@@ -77,7 +77,7 @@ fn rest(e: &ExperimentResult, samples: &[SampleRow<'_>], lead: Lead, picture: Op
     markup! {
         details.everything {
             summary { h3 id=(format!("{id}-all")) { "Everything else: " (holds.join(", ")) } }
-            @if is_longer { h4 { "The answer in full" } p { (clean(&e.answer)) } }
+            @if is_longer { h4 { "The answer in full" } p { (coded(&e.answer)) } }
             (found(e))
             @if !more.is_empty() { (part("charts", "More charts", markup! { @for f in more { (figure::figure(e, f)) } })) }
             @if !tables.is_empty() {
@@ -113,7 +113,7 @@ fn found(e: &ExperimentResult) -> Markup {
                         a href=(format!("#{}", finding_id(&claim.id))) { (clean(&claim.claim)) } " " (words::word(verdict))
                     }
                 }
-                @for fact in facts { li { span.sign aria-hidden="true" { "•" } " " (clean(&fact.says)) } }
+                @for fact in facts { li { span.sign aria-hidden="true" { "•" } " " (coded(&fact.says)) } }
             }
         }
     }
@@ -141,7 +141,7 @@ fn missing(e: &ExperimentResult) -> Markup {
                 p { "Cases without figures:" }
                 ul {
                     @for (reason, n) in reasons.iter().take(8) {
-                        li { (n) " " (words::plural(*n, "case: ", "cases: ")) (clean(reason)) }
+                        li { (n) " " (words::plural(*n, "case: ", "cases: ")) (coded(reason)) }
                     }
                     @if reasons.len() > 8 { li { "and " (reasons.len() - 8) " more reasons: see the table" } }
                 }
@@ -154,12 +154,12 @@ fn method(e: &ExperimentResult) -> Markup {
     let m = &e.method;
     markup! {
         dl.method {
-            dt { "How" } dd { (clean(&m.how)) }
-            dt { "Control" } dd { (clean(&m.control)) }
+            dt { "How" } dd { (coded(&m.how)) }
+            dt { "Control" } dd { (coded(&m.control)) }
             @if !m.traps.is_empty() {
-                dt { "Traps" } dd { ul { @for trap in &m.traps { li { (clean(trap)) } } } }
+                dt { "Traps" } dd { ul { @for trap in &m.traps { li { (coded(trap)) } } } }
             }
-            dt { "The source" } dd { (clean(&m.source)) }
+            dt { "The source" } dd { (coded(&m.source)) }
         }
     }
 }
@@ -172,7 +172,7 @@ fn diagnostics(e: &ExperimentResult) -> Markup {
                 @for d in &e.diagnostics {
                     li class=[d.warning.then_some("warn")] {
                         span.sign aria-hidden="true" { @if d.warning { "!" } @else { "·" } }
-                        b { @if d.warning { "Warning, " } (clean(&d.name)) ": " } (clean(&d.says))
+                        b { @if d.warning { "Warning, " } (clean(&d.name)) ": " } (coded(&d.says))
                     }
                 }
             }

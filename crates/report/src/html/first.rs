@@ -5,7 +5,7 @@ use maud::{Markup, html as markup};
 use threadgauge_results::{Results, Trust, Trusted};
 
 use super::findings::{self, Kind};
-use super::text::{clean, finding_id, section_id};
+use super::text::{clean, coded, finding_id, section_id};
 use crate::costs::{self, Ladder, Rung};
 use crate::questions::{self, Answered};
 use crate::sayings::{self, Cards, Saying};
@@ -48,7 +48,7 @@ fn cards(results: &Results) -> Markup {
                     @for e in answers {
                         li.card.told {
                             p.saying { (clean(&e.question)) }
-                            p.said { (clean(&short_answer(e))) }
+                            p.said { (coded(&short_answer(e))) }
                             p.by { a href=(format!("#{}", section_id(&e.id))) { (clean(&e.id)) } }
                         }
                     }
@@ -157,7 +157,7 @@ fn in_short(results: &Results) -> Markup {
                 @for of in told {
                     div {
                         dt { (of.question) } " "
-                        dd { (clean(of.answer.as_deref().unwrap_or_default())) (named(of)) }
+                        dd { (coded(of.answer.as_deref().unwrap_or_default())) (named(of)) }
                     }
                 }
                 @if !not.is_empty() {

@@ -83,9 +83,9 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// As a page says it: escaped, and sources by their names.
+/// As a page says it: escaped, sources by their names, and commands without the ticks around them.
 fn plain(text: &str) -> String {
-    escaped(&threadgauge_results::published::cited(text))
+    escaped(&threadgauge_results::published::cited(text)).replace('`', "")
 }
 
 #[test]
