@@ -173,12 +173,13 @@ pub fn figures() -> Vec<Figure> {
         let line = |name| format!("python units.py {name} {}", unit.name);
         figures.push(unit.created(&line("create"), PYPERF));
         figures.push(unit.handed_on(&line("lap"), PYPERF));
-        let (warm, cold) = (line("pool"), line("pool") + " -w 0");
-        figures.extend(pair(
-            unit.pooled(&warm, PYPERF),
-            unit.pooled(&cold, PYPERF_COLD),
-            "cold",
-        ));
+        let pool = unit.pooled(&line("pool"), PYPERF);
+        if unit.name == "process" {
+            let cold = unit.pooled(&(line("pool") + " -w 0"), PYPERF_COLD);
+            figures.extend(pair(pool, cold, "cold"));
+        } else {
+            figures.push(pool);
+        }
     }
     figures
 }
