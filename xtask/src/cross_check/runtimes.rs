@@ -30,8 +30,8 @@ const LEAST_JAVA: u64 = 21;
 /// What each harness is told of how long to measure. On one CPU a program shares it with the compiler of its JVM, so
 /// that it takes seconds to be warm.
 const GO: &[&str] = &["-run", "^$", "-benchtime", "300ms"];
-const JMH: &[&str] = &["-f", "1", "-wi", "6", "-w", "500ms", "-i", "4", "-r", "200ms"];
-const PYPERF: &[&str] = &["-q", "-p", "3", "-n", "3", "-w", "1"];
+const JMH: &[&str] = &["-f", "1", "-wi", "4", "-w", "500ms", "-i", "4", "-r", "200ms"];
+const PYPERF: &[&str] = &["-q", "-p", "2", "-n", "3", "-w", "1"];
 /// The same of the first call alone, of several processes.
 const JMH_COLD: &[&str] = &["-f", "3", "-wi", "0", "-i", "1"];
 const PYPERF_COLD: &[&str] = &["-q", "-p", "3", "-n", "1", "-l", "1"];
@@ -155,7 +155,7 @@ pub fn figures() -> Vec<Figure> {
         let hop = || unit.handed_on(&line("lap"), JMH);
         if unit.name == "virtual" {
             let longer = Figure {
-                ours: Ours::Guest("ring virtual 2 3000000000 800000000"),
+                ours: Ours::Guest("ring virtual 2 2000000000 800000000"),
                 ..hop()
             };
             figures.extend(pair(hop(), longer, "for as long"));
