@@ -95,7 +95,7 @@ const JAVAS: [Unit; 2] = [
 const PYTHONS: [Unit; 3] = [
     unit!("Python thread", "thread", "runtime=python,unit=thread", "2000"),
     unit!("Python process", "process", "runtime=python,unit=process", "80"),
-    unit!("asyncio task", "task", "runtime=python,unit=task", "10000"),
+    unit!("task of asyncio", "task", "runtime=python,unit=task", "10000"),
 ];
 
 impl Unit {
@@ -110,7 +110,7 @@ impl Unit {
     }
 
     fn pooled(&self, line: &str, told: Told) -> Figure {
-        let says = format!("eight waits of 20 ms, {}s", self.says);
+        let says = format!("eight waits of 20 ms, a {} each", self.says);
         figure(says, Ours::Case(self.pooled), line, told, 1.0)
     }
 }
