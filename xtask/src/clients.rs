@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Value;
 
-use crate::{deps, shell};
+use crate::{deps, made, shell};
 
 /// A workspace of its own.
 pub const MANIFEST: &str = "tests/clients/Cargo.toml";
@@ -105,30 +105,14 @@ fn all_designs(server: &Path) -> Result<Vec<String>> {
     Ok([DEFAULT].into_iter().chain(names).map(str::to_owned).collect())
 }
 
-/// A Python with the packages of [`REQUIREMENTS`], made anew where they are newer than it.
+/// A Python with the packages of [`REQUIREMENTS`].
 fn python() -> Result<PathBuf> {
     deps::install(deps::Need::Tests)?;
-    let venv = Path::new(TARGET).join("venv");
-    let done = venv.join("installed.txt");
-    let python = venv.join("bin/python");
-    let wanted = std::fs::read_to_string(REQUIREMENTS).context("what Python needs")?;
-    if std::fs::read_to_string(&done).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    eprintln!("making {} with what {REQUIREMENTS} lists", venv.display());
-    shell::run(
-        shell::command("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&venv),
+    made::venv(
+        Path::new("python3"),
+        Path::new(REQUIREMENTS),
+        &Path::new(TARGET).join("venv"),
     )
-    .context("on Debian, venv is the package python3-venv")?;
-    shell::run_patiently(
-        shell::command_at(&python)
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-            .args(["--requirement", REQUIREMENTS]),
-    )?;
-    std::fs::write(done, wanted)?;
-    Ok(python)
 }
 
 fn go_bin() -> PathBuf {

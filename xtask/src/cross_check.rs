@@ -1,10 +1,12 @@
 //! `cargo xtask cross-check`: figures of threadgauge beside those of the tools that people trust.
 //!
 //! Owns the list of what is compared, the limit (10 % to either side) and the table. How a tool is asked is in
-//! [`tools`]. Ours is a case of an experiment, in a worker as `run` starts it; what no experiment has is a load of
-//! `guests/c/loads.c`, or the program of `ring` for longer. Where the two do not measure the same, the next row is
-//! without the difference, and the limit is for that one. `docs/limitations.md` says what each of the two measures.
+//! [`tools`]; runtimes' own benchmarks, whose limit is 15 %, are in [`runtimes`]. Ours is a case of an experiment, in a
+//! worker as `run` starts it; what no experiment has is a load of `guests/c/loads.c`, or the program of `ring` or a
+//! guest for longer. Where the two do not measure the same, the next row is without the difference, and the limit is
+//! for that one. `docs/limitations.md` says what each of the two measures.
 
+mod runtimes;
 mod tools;
 
 use std::fmt;
@@ -15,11 +17,13 @@ use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 use fastrand::Rng;
 use threadgauge_machine::{allowed_cpus, fingerprint};
+use threadgauge_results::Runtime;
 
 use crate::figures::{NOTHING, Spread, estimate, middle, number, within};
 use crate::rounds::Rounds;
 use crate::worker::Case;
 use crate::{guests, shell};
+use runtimes::Runtimes;
 use tools::{On, Tool};
 
 const LOADS: &str = "guests/c/loads.c";
@@ -51,6 +55,8 @@ enum Ours {
     Load(String),
     /// The program of `ring`, with the token of [`ACROSS`]: for how many ms it warms up and times.
     Ring([u32; 2]),
+    /// The guest of the tool's runtime, told this: it says how long all took and how many that were.
+    Guest(&'static str),
 }
 
 /// What both measure.
@@ -60,8 +66,12 @@ struct Figure {
     ours: Ours,
     tool: Tool,
     cpus: usize,
-    /// Whether the limit is for it: not where the two are known to differ.
+    /// Whether the tool is measured where it would run if nobody pinned it, too.
+    by_default: bool,
+    /// Whether the limits are for it: not where the two are known to differ.
     limited: bool,
+    /// Ours over the tool's must lie between these.
+    limits: [f64; 2],
 }
 
 /// On one CPU, of a tool whose 1 is so many ns (`one`).
@@ -71,7 +81,9 @@ fn figure(says: &str, ours: Ours, line: &str, one: f64) -> Figure {
         ours,
         tool: Tool::new(line, one),
         cpus: 1,
+        by_default: true,
         limited: true,
+        limits: LIMITS,
     }
 }
 
@@ -131,6 +143,8 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     let across = |line, ms: [u32; 2]| {
         let at = |says, ours, limited| Figure {
             cpus: 2,
+            // There it is the same as on one CPU, and once is enough.
+            by_default: false,
             limited,
             ..figure(says, ours, line, HOP_OF_LAP_US)
         };
@@ -176,6 +190,7 @@ static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     figures.extend(messages("thread", "unix", 200, None));
     figures.extend(messages("process", "pipe", 400, Some(3000)));
     figures.extend(messages("thread", "pipe", 400, Some(3000)));
+    figures.extend(runtimes::figures());
     figures
 });
 
@@ -214,14 +229,19 @@ pub fn run(options: &Options) -> Result<()> {
     let cpus: Vec<usize> = allowed_cpus()?.iter().collect();
     let is_chosen =
         |line: &str| options.only.is_empty() || options.only.iter().any(|word| line.contains(word));
-    let chosen = (0..FIGURES.len()).filter(|&index| is_chosen(&FIGURES[index].tool.line));
-    let (found, lacking): (Vec<usize>, Vec<usize>) =
-        chosen.partition(|&index| lack(index, cpus.len()).is_none());
+    let chosen: Vec<usize> = (0..FIGURES.len())
+        .filter(|&index| is_chosen(&FIGURES[index].tool.line))
+        .collect();
+    let target = shell::target()?;
+    let runtimes = Runtimes::prepare(chosen.iter().map(|&index| &FIGURES[index].tool), &target)?;
+    let (found, lacking): (Vec<usize>, Vec<usize>) = chosen
+        .into_iter()
+        .partition(|&index| lack(index, cpus.len(), &runtimes).is_none());
     ensure!(
         !found.is_empty(),
-        "nothing to compare with: install perf, hackbench (rt-tests), stress-ng or lmbench, or choose others (--only)"
+        "nothing to compare with: install perf, hackbench (rt-tests), stress-ng, lmbench, Go, Java or Python, or choose \
+         others (--only)"
     );
-    let target = shell::target()?;
     let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
     let programs = Programs::compile(threadgauge, &target)?;
     let groups = found.iter().map(|&index| cells(index)).collect();
@@ -239,15 +259,15 @@ pub fn run(options: &Options) -> Result<()> {
                 ..
             } = &FIGURES[index];
             let cpus = &cpus[..*wanted];
-            let program = tool.found().context("it was there before")?;
+            let installed = runtimes.installed(tool).map_err(Error::msg)?;
             match who {
-                Who::Ours => programs.measure(ours, &program, cpus),
-                Who::Pinned => tool.run(&program, On::Pinned(cpus)),
-                Who::Default => tool.run(&program, On::Default),
+                Who::Ours => programs.measure(ours, &installed.program, runtimes.guest(tool), cpus),
+                Who::Pinned => tool.run(&installed, On::Pinned(cpus)),
+                Who::Default => tool.run(&installed, On::Default),
             }
         },
     );
-    print!("{}", heading(options.rounds));
+    print!("{}", heading(options.rounds, &runtimes.versions()));
     let mut missed = Vec::new();
     for index in found {
         let (row, met) = row(&measured, index);
@@ -258,41 +278,42 @@ pub fn run(options: &Options) -> Result<()> {
     }
     for index in lacking {
         let Figure { says, tool, .. } = &FIGURES[index];
-        let why = lack(index, cpus.len()).unwrap_or(NOTHING);
+        let why = lack(index, cpus.len(), &runtimes).unwrap_or_else(|| NOTHING.to_owned());
         println!("| {says} | `{}` | {why} | | | | | | |", tool.line);
     }
     print!("{}", measured.missing());
     ensure!(
         missed.is_empty(),
-        "off by more than 10 % from: {}",
+        "off by more than the limit from: {}",
         missed.join("; ")
     );
     Ok(())
 }
 
 /// Why a figure cannot be measured with so many CPUs, if so.
-fn lack(index: usize, cpus: usize) -> Option<&'static str> {
+fn lack(index: usize, cpus: usize, runtimes: &Runtimes) -> Option<String> {
     let figure = &FIGURES[index];
-    match figure.tool.found() {
-        None => Some("not installed"),
-        Some(_) => (figure.cpus > cpus).then_some("needs two CPUs"),
+    match runtimes.installed(&figure.tool) {
+        Err(why) => Some(why),
+        Ok(_) => (figure.cpus > cpus).then(|| "needs two CPUs".to_owned()),
     }
 }
 
-/// What is measured of a figure. Across CPUs a tool is the same by default as on one, and once is enough.
+/// What is measured of a figure.
 fn cells(index: usize) -> Vec<Cell> {
-    let by_default = (FIGURES[index].cpus == 1).then_some(Who::Default);
+    let by_default = FIGURES[index].by_default.then_some(Who::Default);
     let who = [Who::Ours, Who::Pinned].into_iter().chain(by_default);
     who.map(|who| Cell(index, who)).collect()
 }
 
-fn heading(rounds: usize) -> String {
+fn heading(rounds: usize, versions: &str) -> String {
     let machine = fingerprint();
     let or_unknown = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
     format!(
-        "{rounds} interleaved rounds, orders from seed {SEED}. {}, {} CPUs, Linux {}.\n\n\
-         | figure | tool | ours, µs | tool, µs | ours over the tool's | within 10 % | spread (CV) of ours | the tool's | \
-         by default |\n|---|---|---:|---:|---|---|---:|---:|---:|\n",
+        "{rounds} interleaved rounds, orders from seed {SEED}. {}, {} CPUs, Linux {}.{versions} Limit: 10 % to either \
+         side, 15 % beside a runtime's own benchmark.\n\n\
+         | figure | tool | ours, µs | tool, µs | ours over the tool's | within the limit | spread (CV) of ours | the \
+         tool's | by default |\n|---|---|---:|---:|---|---|---:|---:|---:|\n",
         or_unknown(machine.cpu_model),
         or_unknown(machine.cpus.map(|cpus| cpus.to_string())),
         or_unknown(machine.kernel),
@@ -303,8 +324,8 @@ fn heading(rounds: usize) -> String {
 fn row(measured: &Rounds<Cell>, index: usize) -> (String, &'static str) {
     let [ours, pinned, by_default] = [Who::Ours, Who::Pinned, Who::Default].map(|who| Cell(index, who));
     let ratio = measured.ratio(ours, pinned);
-    let met = within(ratio.as_ref(), LIMITS);
     let figure = &FIGURES[index];
+    let met = within(ratio.as_ref(), figure.limits);
     let scatter = |cell| scatter(measured.spread(cell));
     let text = format!(
         "| {} | `{}` | {} | {} | {} | {} | {} | {} | {} |\n",
@@ -343,9 +364,9 @@ impl Programs {
     }
 
     /// Measures ours once, ns. A load has the shared libraries of the tool's `program` too: each makes a fork dearer.
-    fn measure(&self, ours: &Ours, program: &Path, cpus: &[usize]) -> Result<f64> {
+    fn measure(&self, ours: &Ours, program: &Path, guest: Option<&Runtime>, cpus: &[usize]) -> Result<f64> {
         match ours {
-            Ours::Case(case) => case.run(&self.threadgauge, cpus),
+            Ours::Case(case) => case.run_by(&self.threadgauge, cpus, guest),
             Ours::Less(case, less) => {
                 Ok(case.run(&self.threadgauge, cpus)? - less.run(&self.threadgauge, cpus)?)
             }
@@ -361,6 +382,12 @@ impl Programs {
                 command.args(["process", "pipe", "2", "0", "to-other", &on.join(",")]);
                 each_ns(&shell::output(command.args(ns).arg(DEADLINE_S))?)
             }
+            Ours::Guest(told) => {
+                let command = guest.and_then(|guest| guest.command.split_first());
+                let (program, first) = command.context("the tool is that of no runtime")?;
+                let mut command = shell::pinned(Path::new(program), cpus);
+                each_ns(&shell::output(command.args(first).args(told.split(' ')))?)
+            }
         }
     }
 }
@@ -375,12 +402,12 @@ fn libraries(program: &Path) -> Result<String> {
     Ok(found.collect::<Vec<_>>().join(" "))
 }
 
-/// What a program in C says, `done wall_ns=N of=M` or with its own word for `of`: how long each took.
+/// What a program in C or a guest says, `done wall_ns=N of=M` or with its own word for `of`: how long each took.
 fn each_ns(said: &str) -> Result<f64> {
     let mut figures = said.trim().strip_prefix("done ").unwrap_or_default().split(' ');
     let mut figure = || figures.next()?.split_once('=')?.1.parse::<f64>().ok();
     let each = figure().zip(figure()).map(|(wall_ns, of)| wall_ns / of);
-    each.with_context(|| format!("a program in guests/c answered {said:?}"))
+    each.with_context(|| format!("a program in guests answered {said:?}"))
 }
 
 #[cfg(test)]
@@ -401,7 +428,7 @@ mod tests {
         for load in small {
             assert!(
                 programs
-                    .measure(&Ours::Load(load.to_owned()), &programs.loads, &cpus)
+                    .measure(&Ours::Load(load.to_owned()), &programs.loads, None, &cpus)
                     .unwrap()
                     > 0.0,
                 "{load}"
@@ -414,12 +441,12 @@ mod tests {
         );
         assert!(
             programs
-                .measure(&Ours::Load("sleep 3".to_owned()), &programs.loads, &cpus)
+                .measure(&Ours::Load("sleep 3".to_owned()), &programs.loads, None, &cpus)
                 .is_err()
         );
         assert!(
             programs
-                .measure(&Ours::Ring([1, 1]), &programs.ring, &cpus)
+                .measure(&Ours::Ring([1, 1]), &programs.ring, None, &cpus)
                 .unwrap()
                 > 0.0
         );
@@ -454,20 +481,19 @@ mod tests {
 
     #[test]
     fn what_needs_two_cpus_is_told_on_one() {
+        let none = Runtimes::prepare(std::iter::empty(), Path::new("/nowhere")).unwrap();
         let across = (0..FIGURES.len()).filter(|&index| FIGURES[index].cpus == 2);
         let told: Vec<_> = across
-            .map(|index| (lack(index, 1), FIGURES[index].tool.found()))
+            .map(|index| (lack(index, 1, &none), FIGURES[index].tool.found()))
             .collect();
         assert!(!told.is_empty());
         for (why, found) in told {
-            assert_eq!(
-                why,
-                Some(if found.is_some() {
-                    "needs two CPUs"
-                } else {
-                    "not installed"
-                })
-            );
+            let wanted = if found.is_some() {
+                "needs two CPUs"
+            } else {
+                "not installed"
+            };
+            assert_eq!(why.as_deref(), Some(wanted));
         }
     }
 

@@ -23,6 +23,7 @@ mod deps;
 mod folders;
 mod golden;
 mod licences;
+mod made;
 mod man;
 mod mutants;
 mod pairs;
@@ -80,7 +81,8 @@ enum Chore {
     CheckDeep(check_deep::Options),
     /// Measure threadgauge itself against the limits it promises
     BenchHarness(bench_harness::Options),
-    /// Figures of threadgauge beside those of perf, hackbench, lmbench and stress-ng, in interleaved runs
+    /// Figures of threadgauge beside those of perf, hackbench, lmbench, stress-ng and runtimes' own benchmarks, in
+    /// interleaved runs
     CrossCheck(cross_check::Options),
     /// Write anew what the stored runs, the plans, `explain` and `list` say, and list what moved
     Golden,

@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
+use threadgauge_results::Runtime;
 
 use crate::shell;
 
@@ -25,13 +26,29 @@ impl Case {
     ///
     /// With the worker's reason, where it has no such figure.
     pub fn run(&self, threadgauge: &Path, cpus: &[usize]) -> Result<f64> {
+        self.run_by(threadgauge, cpus, None)
+    }
+
+    /// The same by a runtime's guest, where the case names one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::run`].
+    pub fn run_by(&self, threadgauge: &Path, cpus: &[usize], runtime: Option<&Runtime>) -> Result<f64> {
         let pairs = self.params.split(',').filter_map(|pair| pair.split_once('='));
         let value = |text: &str| {
             text.parse::<u64>()
                 .map_or_else(|_| json!(text), |number| json!(number))
         };
         let params: Map<String, Value> = pairs.map(|(name, text)| (name.to_owned(), value(text))).collect();
-        let order = json!({"experiment": self.experiment, "params": params, "cpus": cpus, "handicap_percent": 0, "launched_ns": 0});
+        let order = json!({
+            "experiment": self.experiment,
+            "params": params,
+            "cpus": cpus,
+            "handicap_percent": 0,
+            "launched_ns": 0,
+            "runtime": runtime,
+        });
         let mut worker = shell::command_at(threadgauge);
         let mut worker = worker
             .arg("worker")

@@ -25,7 +25,7 @@ const LMBENCH: [(&str, &str); 3] = [("ENOUGH", "100000"), ("LOOP_O", "0"), ("TIM
 const LMBENCH_ACROSS: [(&str, &str); 1] = [("LMBENCH_SCHED", "UNIQUE")];
 
 /// How the tools begin, and what each prints before its figure and behind it.
-const PRINTS: [(&str, [&str; 2]); 7] = [
+const PRINTS: [(&str, [&str; 2]); 10] = [
     ("perf bench sched pipe", ["[sec]", " usecs/op"]),
     ("perf bench sched messaging", ["Total time:", " [sec]"]),
     ("hackbench", ["Time:", "\n"]),
@@ -36,15 +36,31 @@ const PRINTS: [(&str, [&str; 2]); 7] = [
         "stress-ng",
         ["miscellaneous metrics:", " nanosecs per context switch (pipe"],
     ),
+    ("go test", ["\nBenchmark", " ns/op"]),
+    ("java -jar", ["\nResult \"", " ±("]),
+    ("python ", ["Mean +- std dev: ", " +- "]),
 ];
+
+/// The units of a tool that chooses one for each figure, in ns.
+const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("sec", 1e9)];
 
 /// A tool and what it is asked.
 #[derive(Debug)]
 pub struct Tool {
     /// The program and its arguments.
     pub line: String,
+    /// What it is told behind these of how to measure.
+    told: &'static [&'static str],
     prints: [&'static str; 2],
     one: f64,
+}
+
+/// A tool that is there.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    pub program: PathBuf,
+    /// Where it is started.
+    pub folder: PathBuf,
 }
 
 /// Where a tool runs.
@@ -67,9 +83,15 @@ impl Tool {
         let (_, prints) = known.expect("only tools that can be read are asked");
         Self {
             line: line.to_owned(),
+            told: &[],
             prints: *prints,
             one,
         }
+    }
+
+    /// The same, told this too.
+    pub fn told(self, told: &'static [&'static str]) -> Self {
+        Self { told, ..self }
     }
 
     pub fn program(&self) -> &str {
@@ -77,22 +99,25 @@ impl Tool {
     }
 
     /// Where it is installed, if it is.
-    pub fn found(&self) -> Option<PathBuf> {
+    pub fn found(&self) -> Option<Installed> {
         let lmbench = Path::new(LMBENCH_FOLDER).join(self.program());
-        shell::find(self.program()).or_else(|| lmbench.is_file().then_some(lmbench))
+        let found = shell::find(self.program()).or_else(|| lmbench.is_file().then_some(lmbench));
+        found.map(Installed::at)
     }
 
-    /// Runs the tool at `program` once, and gives its figure in ns. Blocks.
+    /// Runs the tool once, and gives its figure in ns. Blocks.
     ///
     /// # Errors
     ///
     /// If it cannot be started or pinned, fails, or prints no figure.
-    pub fn run(&self, program: &Path, on: On<'_>) -> Result<f64> {
+    pub fn run(&self, installed: &Installed, on: On<'_>) -> Result<f64> {
+        let Installed { program, folder } = installed;
         let mut command = match on {
             On::Pinned(cpus) => shell::pinned(program, cpus),
             On::Default => shell::command_at(program),
         };
-        command.args(self.line.split(' ').skip(1)).envs(LMBENCH);
+        command.args(self.line.split(' ').skip(1)).args(self.told);
+        command.current_dir(folder).envs(LMBENCH);
         let across = match on {
             On::Pinned(cpus) if cpus.len() > 1 => cpus,
             _ => &[],
@@ -107,13 +132,19 @@ impl Tool {
         Ok(self.figure(&said)? * self.one)
     }
 
-    /// The last word between what it prints before and behind.
+    /// The last word between what it prints before and behind, or the one before it where that is a unit.
     fn figure(&self, said: &str) -> Result<f64> {
         let [before, behind] = self.prints;
         let text = said
             .split_once(before)
             .and_then(|(_, rest)| Some(rest.split_once(behind)?.0));
-        let figure = text.and_then(|text| text.split_whitespace().next_back()?.parse::<f64>().ok());
+        let figure = text.and_then(|text| {
+            let mut words = text.split_whitespace().rev();
+            let last = words.next()?;
+            let unit = UNITS.iter().find(|(unit, _)| *unit == last);
+            let (number, one) = unit.map_or(Some((last, 1.0)), |(_, ns)| Some((words.next()?, *ns)))?;
+            Some(number.parse::<f64>().ok()? * one)
+        });
         figure
             .filter(|figure| figure.is_finite() && *figure > 0.0)
             .with_context(|| {
@@ -122,6 +153,16 @@ impl Tool {
                     self.program()
                 )
             })
+    }
+}
+
+impl Installed {
+    /// One that is started here.
+    fn at(program: PathBuf) -> Self {
+        Self {
+            program,
+            folder: PathBuf::from("."),
+        }
     }
 }
 
@@ -202,6 +243,11 @@ mod tests {
                       215314.92        59.50          2544\nstress-ng: metrc: [28541] miscellaneous metrics:\n\
                       stress-ng: metrc: [28541] switch              7748.28 nanosecs per context switch (pipe method) \
                       (geometic mean of 1 instances)\nstress-ng: info:  [28541] successful run completed in 0.79s\n";
+        let go = "goos: linux\ngoarch: amd64\npkg: cross-check\ncpu: AMD EPYC\n\
+                  BenchmarkCreate-2   \t  988551\t       334.7 ns/op\nPASS\nok  \tcross-check\t0.959s\n";
+        let jmh = "Iteration   3: 1210.114 ns/op\n\n\nResult \"crosscheck.Units.lap\":\n  1273.908 ±(99.9%) 1446.243 \
+                   ns/op [Average]\n  (min, avg, max) = (1210.114, 1273.908, 1362.656), stdev = 79.273\n";
+        let jmh_once = "\nResult \"crosscheck.Units.pool\":\n  N = 3\n  mean = 35210417.000 ±(99.9%) 7446243.113 ns/op\n";
         for (line, said, figure) in [
             ("perf bench sched pipe -T", pipe, 4.609_740),
             ("perf bench sched messaging", messaging, 0.524),
@@ -214,6 +260,33 @@ mod tests {
             ("lat_pipe", "Pipe latency: 11.3211 microseconds\n", 11.3211),
             ("lat_ctx -s 0 2", "\n\"size=0k ovr=0.80\n2 2.62\n", 2.62),
             ("stress-ng --switch 1", stress, 7748.28),
+            ("go test -bench Create", go, 334.7),
+            ("java -jar benchmarks.jar Units.lap", jmh, 1273.908),
+            (
+                "java -jar benchmarks.jar Units.pool -bm ss",
+                jmh_once,
+                35_210_417.0,
+            ),
+            (
+                "python units.py create thread",
+                "create thread: Mean +- std dev: 62.1 us +- 1.9 us\n",
+                62_100.0,
+            ),
+            (
+                "python units.py create process",
+                "Mean +- std dev: 4.25 ms +- 1.09 ms\n",
+                4_250_000.0,
+            ),
+            (
+                "python units.py pool task",
+                "WARNING: slow\n\nMean +- std dev: 1.5 sec +- 0.01 sec\n",
+                1.5e9,
+            ),
+            (
+                "python units.py lap task",
+                "Mean +- std dev: 812 ns +- 9 ns\n",
+                812.0,
+            ),
         ] {
             let tool = Tool::new(line, 1.0);
             assert_eq!(tool.figure(said).unwrap(), figure);
@@ -237,7 +310,7 @@ mod tests {
         fs::write(&file, script).unwrap();
         let mut tool = Tool::new("perf bench sched pipe", 1.0);
         tool.line = format!("perf {} bench", file.display());
-        let figure = tool.run(Path::new("/bin/sh"), on);
+        let figure = tool.run(&Installed::at(PathBuf::from("/bin/sh")), on);
         figure.map_err(|error| format!("{error:#}"))
     }
 
@@ -252,6 +325,19 @@ mod tests {
         assert_eq!(run(&script, On::Pinned(&cpus)), Ok(3.0));
         let anywhere = "[ $ENOUGH = 100000 ] && echo '[sec] 3 usecs/op' >&2";
         assert_eq!(run(anywhere, On::Default), Ok(3.0));
+    }
+
+    #[test]
+    fn a_tool_is_started_where_its_files_are_with_what_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("bench"), "echo \"[sec] $1 usecs/op\"").unwrap();
+        let mut tool = Tool::new("perf bench sched pipe", 2.0);
+        (tool.line, tool.told) = ("sh bench".to_owned(), &["4"]);
+        let installed = Installed {
+            folder: folder.path().to_owned(),
+            ..Installed::at(PathBuf::from("/bin/sh"))
+        };
+        assert_eq!(tool.run(&installed, On::Default).unwrap(), 8.0);
     }
 
     #[test]
@@ -274,10 +360,11 @@ mod tests {
         let mut missing = Tool::new("lat_pipe", 1.0);
         missing.line = "threadgauge-no-such-tool -x".to_owned();
         assert_eq!(
-            (missing.program(), missing.found()),
-            ("threadgauge-no-such-tool", None)
+            (missing.program(), missing.found().is_none()),
+            ("threadgauge-no-such-tool", true)
         );
-        let gone = missing.run(Path::new("/nowhere/tool"), On::Default).unwrap_err();
+        let nowhere = Installed::at(PathBuf::from("/nowhere/tool"));
+        let gone = missing.run(&nowhere, On::Default).unwrap_err();
         assert!(
             format!("{gone:#}").starts_with("cannot start /nowhere/tool -x: "),
             "{gone:#}"

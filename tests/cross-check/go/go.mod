@@ -1,0 +1,3 @@
+module cross-check
+
+go 1.21
