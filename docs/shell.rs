@@ -10,6 +10,7 @@ const SHELL: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.sh"],
     starts_ms: 5,
+    warms_ms: 0,
     does: &[Does::Create],
     units: &[Unit {
         name: "process",

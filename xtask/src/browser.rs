@@ -35,7 +35,7 @@ const KINDS: [&str; 2] = ["stages", "refused"];
 /// Seconds, at rates that a debug build reaches on a busy machine.
 const LOAD: &str = "load echo --connections 8 --steps 100,200,400 --duration 1s --target";
 
-/// Tests of the page, each file by a browser of its own.
+/// Tests of the page, each file by a browser of its own, two of them at a time.
 const TESTS: [&str; 3] = ["report.test.mjs", "everyone.test.mjs", "save.test.mjs"];
 
 /// Tests `page`, or the report of a run made for it, and leaves pictures of it in a folder if one is named.
@@ -63,7 +63,7 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
     let load = make_load(&folder.path().join("load"))?;
     let kinds = env::join_paths(golden(&KINDS)?.into_iter().chain([load]))?;
     let mut node = shell::command("node");
-    node.args(["--test", "--test-reporter=spec"])
+    node.args(["--test", "--test-reporter=spec", "--test-concurrency=2"])
         .args(TESTS)
         .current_dir(deps::BROWSER_TESTS)
         .env("CHROMIUM", chromium)

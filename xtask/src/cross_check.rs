@@ -55,8 +55,6 @@ enum Ours {
     Load(String),
     /// The program of `ring`, with the token of [`ACROSS`]: for how many ms it warms up and times.
     Ring([u32; 2]),
-    /// The guest of the tool's runtime, told this: it says how long all took and how many that were.
-    Guest(&'static str),
 }
 
 /// What both measure.
@@ -382,12 +380,6 @@ impl Programs {
                 command.args(["process", "pipe", "2", "0", "to-other", &on.join(",")]);
                 each_ns(&shell::output(command.args(ns).arg(DEADLINE_S))?)
             }
-            Ours::Guest(told) => {
-                let command = guest.and_then(|guest| guest.command.split_first());
-                let (program, first) = command.context("the tool is that of no runtime")?;
-                let mut command = shell::pinned(Path::new(program), cpus);
-                each_ns(&shell::output(command.args(first).args(told.split(' ')))?)
-            }
         }
     }
 }
@@ -402,7 +394,7 @@ fn libraries(program: &Path) -> Result<String> {
     Ok(found.collect::<Vec<_>>().join(" "))
 }
 
-/// What a program in C or a guest says, `done wall_ns=N of=M` or with its own word for `of`: how long each took.
+/// What a program in C says, `done wall_ns=N of=M` or with its own word for `of`: how long each took.
 fn each_ns(said: &str) -> Result<f64> {
     let mut figures = said.trim().strip_prefix("done ").unwrap_or_default().split(' ');
     let mut figure = || figures.next()?.split_once('=')?.1.parse::<f64>().ok();

@@ -92,7 +92,7 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
     Some(threadgauge_lab::chart::table(
         "by-runtime",
         "What a unit costs by runtime",
-        &format!("{} {NOTE}", advice(&all)),
+        format!("{} {NOTE}", advice(&all)),
         heads,
         rows.collect(),
     ))

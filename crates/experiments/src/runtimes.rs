@@ -47,6 +47,8 @@ pub struct Kind {
     pub start: &'static [&'static str],
     /// What it takes from its start to its end, with nothing to do, ms.
     pub starts_ms: u64,
+    /// How long its loops go on before they are timed, ms: until a compiler that shares one CPU with them is done.
+    pub warms_ms: u64,
     /// The cases that its guest has.
     pub does: &'static [Does],
     /// What can be alive at once.
@@ -165,6 +167,7 @@ const JAVA: Kind = Kind {
     build_with: &[],
     start: &["{program}", "-cp", "{to}", "Guest"],
     starts_ms: 150,
+    warms_ms: 1500,
     does: &Does::ALL,
     units: &[
         Unit {
@@ -229,6 +232,7 @@ const GO: Kind = Kind {
     build_with: &[("GOTOOLCHAIN", "local"), ("GOPROXY", "off")],
     start: &["{to}/guest"],
     starts_ms: 10,
+    warms_ms: 200,
     does: Does::UNITS_AND_LINES,
     units: &[Unit {
         name: "goroutine",
@@ -264,6 +268,7 @@ const PYTHON: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.py"],
     starts_ms: 120,
+    warms_ms: 200,
     does: Does::UNITS_AND_LINES,
     units: &[
         Unit {
@@ -319,6 +324,7 @@ const NODE: Kind = Kind {
     build_with: &[],
     start: &["{program}", "{from}/guest.mjs"],
     starts_ms: 80,
+    warms_ms: 200,
     does: Does::UNITS,
     units: &[
         Unit {
@@ -375,6 +381,7 @@ const ERLANG: Kind = Kind {
         "-extra",
     ],
     starts_ms: 300,
+    warms_ms: 200,
     does: Does::UNITS,
     units: &[Unit {
         name: "process",
@@ -417,6 +424,7 @@ const RUST: Kind = Kind {
     build_with: &[],
     start: &["{to}/release/guest"],
     starts_ms: 10,
+    warms_ms: 200,
     does: Does::UNITS,
     units: &[
         Unit {

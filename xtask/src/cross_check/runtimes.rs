@@ -152,16 +152,7 @@ pub fn figures() -> Vec<Figure> {
     for unit in &JAVAS {
         let line = |name| format!("java -jar benchmarks.jar Units.{name} -p unit={}", unit.name);
         figures.push(unit.created(&line("create"), JMH));
-        let hop = || unit.handed_on(&line("lap"), JMH);
-        if unit.name == "virtual" {
-            let longer = Figure {
-                ours: Ours::Guest("ring virtual 2 2000000000 800000000"),
-                ..hop()
-            };
-            figures.extend(pair(hop(), longer, "for as long"));
-        } else {
-            figures.push(hop());
-        }
+        figures.push(unit.handed_on(&line("lap"), JMH));
         let (warm, cold) = (line("pool"), line("pool") + " -bm ss");
         figures.extend(pair(
             unit.pooled(&warm, JMH),

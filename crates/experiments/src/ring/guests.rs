@@ -12,8 +12,7 @@ use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
 /// Time of a hop: of handing the token on, with all that belongs to it.
 pub const HOP: Metric = metric("ns_per_hop", "ns");
 
-/// How long the laps are repeated before they are timed, and then. A virtual machine compiles its loops meanwhile.
-const WARM: Duration = Duration::from_millis(200);
+/// How long laps are timed, at the least.
 const TIMED: Duration = Duration::from_millis(100);
 
 point! {
@@ -34,11 +33,16 @@ figures! {
     }
 }
 
+/// How long laps are repeated before they are timed.
+const fn warm(kind: &Kind) -> Duration {
+    Duration::from_millis(kind.warms_ms)
+}
+
 impl Guests {
     fn planned(self, kind: &Kind, unit: &Unit) -> PlannedCase {
         let made = Duration::from_micros(self.ring * unit.create_us);
         let start = Duration::from_millis(15 + kind.starts_ms);
-        PlannedCase::new(self, start + made + WARM * 2 + TIMED * 3 / 2)
+        PlannedCase::new(self, start + made + warm(kind) * 2 + TIMED * 3 / 2)
     }
 }
 
@@ -85,7 +89,7 @@ pub fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
             &"ring",
             &unit.name,
             &case.ring,
-            &WARM.as_nanos(),
+            &warm(kind).as_nanos(),
             &TIMED.as_nanos(),
         ],
         case.planned(kind, unit).deadline(),
