@@ -74,11 +74,13 @@ pub enum Does {
     Print,
     /// Prints with all units alive, and makes units with large stacks where there is little room: `limits`.
     Stacks,
+    /// Makes units where the system makes few more: `past-the-limit`.
+    Past,
 }
 
 impl Does {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Create,
         Self::Ring,
         Self::Idle,
@@ -86,9 +88,17 @@ impl Does {
         Self::Pool,
         Self::Print,
         Self::Stacks,
+        Self::Past,
     ];
     /// Those that have nothing to do with printing or stacks.
-    const UNITS: &'static [Self] = &[Self::Create, Self::Ring, Self::Idle, Self::Most, Self::Pool];
+    const UNITS: &'static [Self] = &[
+        Self::Create,
+        Self::Ring,
+        Self::Idle,
+        Self::Most,
+        Self::Pool,
+        Self::Past,
+    ];
     /// These, and printing.
     const UNITS_AND_LINES: &'static [Self] = &[
         Self::Create,
@@ -96,6 +106,7 @@ impl Does {
         Self::Idle,
         Self::Most,
         Self::Pool,
+        Self::Past,
         Self::Print,
     ];
 }
@@ -698,7 +709,7 @@ mod tests {
         let shell = crate::example_of_a_runtime::KIND;
         let runtimes = [Runtime::lacking("shell", "shell", shell.not_found())];
         let count = |does| units(&runtimes, does).count();
-        assert_eq!(Does::ALL.map(count), [1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Does::ALL.map(count), [1, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

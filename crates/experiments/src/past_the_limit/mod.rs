@@ -1,13 +1,16 @@
 //! Question: what does each server design do when no descriptor, thread or process can be made under load?
 //!
 //! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` has the grid, `measure`
-//! runs a case, `read` reads the answer off the samples.
+//! runs a case, `read` reads the answer off the samples. `guests` has other runtimes make units past a limit.
 
 mod case;
+mod guests;
 mod measure;
 mod read;
 
 use threadgauge_lab::prelude::*;
+
+use crate::runtimes;
 
 /// What it asks, how it measures, and the functions that do.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -43,7 +46,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         "threadgauge run past-the-limit --set room=1,16 --set newcomers=200 --only design=thread-per-connection,lacking=units",
         "threadgauge run past-the-limit --profile paper --only lacking=descriptors",
     ],
-    plan: case::plan,
-    run: measure::run,
-    read: read::read,
+    plan: |site| runtimes::beside(case::plan(site), site, guests::plan(site)),
+    run: |params, worker| match params.get("runtime") {
+        Some(_) => guests::run(params, worker),
+        None => measure::run(params, worker),
+    },
+    read: |view| {
+        let mut answer = read::read(view);
+        guests::read(view, &mut answer);
+        answer
+    },
 };
