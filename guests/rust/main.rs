@@ -6,6 +6,7 @@
 //!     guest most UNIT LIMIT                     makes LIMIT units that wait: neither runtime refuses one
 //!     guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
 //!     guest past UNIT COUNT                     makes units that wait once its input has ended; a task blocks its thread
+//!     guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
 //!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`): says where it listens, serves until it is ended
 //!
 //! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …` or
@@ -13,8 +14,10 @@
 
 mod serve;
 
+use std::fs::{File, OpenOptions};
 use std::hint::black_box;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::process::exit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -75,9 +78,62 @@ fn begun(counter: &AtomicUsize, made: usize) -> usize {
 
 fn went_past(made: usize, begun: usize, took: Duration) {
     let figures = [("made", made as u128), ("begun", begun as u128), ("refused", 0)];
-    let figures = figures.into_iter().chain([("took_ns", took.as_nanos()), ("again", 1)]);
+    let figures = figures
+        .into_iter()
+        .chain([("took_ns", took.as_nanos()), ("again", 1)]);
     let figures: Vec<(String, u128)> = figures.map(|(name, number)| (name.to_owned(), number)).collect();
     done(&figures);
+}
+
+/// Where lines go: each into what standard input is when it is printed, and into the log, if there is one, in blocks.
+struct Sinks {
+    sink: File,
+    log: Option<Mutex<BufWriter<File>>>,
+}
+
+impl Sinks {
+    fn open(log: &str) -> std::io::Result<Self> {
+        let sink = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        let file = (log != "-")
+            .then(|| OpenOptions::new().append(true).open(log))
+            .transpose()?;
+        let log = file.map(|file| Mutex::new(BufWriter::with_capacity(4096, file)));
+        Ok(Self { sink, log })
+    }
+
+    /// Lines with their counter, and how many bytes they are.
+    fn lines(&self, prints: usize, text: &str) -> std::io::Result<u64> {
+        let mut bytes = 0;
+        for counter in 0..prints {
+            let line = format!("[{counter}]{text}\n");
+            (&self.sink).write_all(line.as_bytes())?;
+            if let Some(log) = &self.log {
+                log.lock()
+                    .expect("nobody panics with it")
+                    .write_all(line.as_bytes())?;
+            }
+            bytes += line.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// The last word, and what is left of the log.
+    fn end(&self) -> std::io::Result<()> {
+        (&self.sink).write_all(b"Okay\n")?;
+        match &self.log {
+            Some(log) => log.lock().expect("nobody panics with it").flush(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn printed(begun: Instant, bytes: u64) {
+    let wall = begun.elapsed().as_nanos();
+    done(&[("wall_ns".to_owned(), wall), ("bytes".to_owned(), bytes.into())]);
+}
+
+fn not_printed(error: std::io::Error) -> ! {
+    fail(format!("printing: {error}"))
 }
 
 /// Burns CPU time of its own. Nothing tells that of a unit, so it is as many steps as take so long alone.
@@ -214,6 +270,25 @@ mod task {
         }
     }
 
+    pub async fn print(count: usize, prints: usize, text: String, log: &str) {
+        let sinks = Arc::new(Sinks::open(log).unwrap_or_else(|e| not_printed(e)));
+        let begun = Instant::now();
+        let unit = |_| {
+            let (sinks, text) = (sinks.clone(), text.clone());
+            tokio::spawn(async move { sinks.lines(prints, &text) })
+        };
+        let all: Vec<_> = (0..count).map(unit).collect();
+        let mut bytes = 0;
+        for unit in all {
+            bytes += unit
+                .await
+                .expect("it ends well")
+                .unwrap_or_else(|e| not_printed(e));
+        }
+        sinks.end().unwrap_or_else(|e| not_printed(e));
+        printed(begun, bytes);
+    }
+
     /// Each unit keeps a thread of those that the runtime has for calls that block.
     pub async fn past(count: usize) {
         let gate = Arc::new(Mutex::new(()));
@@ -341,6 +416,20 @@ mod coroutine {
         }
     }
 
+    pub fn print(count: usize, prints: usize, text: String, log: &str) {
+        let sinks = Arc::new(Sinks::open(log).unwrap_or_else(|e| not_printed(e)));
+        let begun = Instant::now();
+        let unit = |_| {
+            let (sinks, text) = (sinks.clone(), text.clone());
+            go!(move || sinks.lines(prints, &text))
+        };
+        let all: Vec<_> = (0..count).map(unit).collect();
+        let ended = all.into_iter().map(|unit| unit.join().expect("it ends well"));
+        let bytes = ended.map(|bytes| bytes.unwrap_or_else(|e| not_printed(e))).sum();
+        sinks.end().unwrap_or_else(|e| not_printed(e));
+        printed(begun, bytes);
+    }
+
     pub fn past(count: usize) {
         let since = Instant::now();
         let mut took = Duration::ZERO;
@@ -382,6 +471,7 @@ enum Case {
     Idle(usize),
     Most(usize),
     Past(usize),
+    Print(usize, usize, String, String),
     Pool(usize, String, Vec<f64>),
 }
 
@@ -400,6 +490,7 @@ impl Case {
             "idle" => Self::Idle(count),
             "most" => Self::Most(count),
             "past" => Self::Past(count),
+            "print" => Self::Print(count, number(at(3)) as usize, at(4).to_owned(), at(5).to_owned()),
             "pool" => Self::Pool(count, at(3).to_owned(), at(4).split('/').map(length).collect()),
             _ => fail(format!("there is no case {name}")),
         }
@@ -427,6 +518,7 @@ async fn by_tasks(case: Case) {
             told_to_begin();
             task::past(count).await;
         }
+        Case::Print(count, prints, text, log) => task::print(count, prints, text, &log).await,
         Case::Pool(degree, kind, lengths) => task::pool(degree, &kind, lengths).await,
     }
 }
@@ -441,6 +533,7 @@ fn by_coroutines(case: Case) {
             told_to_begin();
             coroutine::past(count);
         }
+        Case::Print(count, prints, text, log) => coroutine::print(count, prints, text, &log),
         Case::Pool(degree, kind, lengths) => coroutine::pool(degree, &kind, lengths),
     }
 }

@@ -428,7 +428,7 @@ const RUST: Kind = Kind {
     build_with: &[],
     start: &["{to}/release/guest"],
     starts_ms: 10,
-    does: Does::UNITS,
+    does: Does::UNITS_AND_LINES,
     units: &[
         Unit {
             name: "task",

@@ -56,7 +56,10 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
         Does::Stacks => Vec::new(),
         Does::Past => {
             let few = of().with("room", 4).with("count", 8);
-            vec![(&past_the_limit::EXPERIMENT, few.with("limit", "kernel").with("cpus", 1))]
+            vec![(
+                &past_the_limit::EXPERIMENT,
+                few.with("limit", "kernel").with("cpus", 1),
+            )]
         }
         Does::Pool => ["cpu", "io"]
             .map(|kind| (&turnaround::EXPERIMENT, pool(kind)))
@@ -129,7 +132,10 @@ fn goes_past(which: &str, sample: &Sample, in_runtime: bool) {
     let is = |end: &str| sample.value(end) == Some(1.0);
     let says = sample.tags.iter().any(|tag| tag.starts_with("says: "));
     if !in_runtime {
-        assert!(is("is_told") || is("ends_the_program") || is("hangs"), "{which}: {sample:?}");
+        assert!(
+            is("is_told") || is("ends_the_program") || is("hangs"),
+            "{which}: {sample:?}"
+        );
         assert!(says || is("hangs"), "{which}: {sample:?}");
     } else if is("goes_on") {
         assert_eq!(sample.value("begun"), Some(8.0), "{which}: {sample:?}");

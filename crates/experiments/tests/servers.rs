@@ -44,7 +44,7 @@ fn cases(runtime: &str, server: &Serves) -> Vec<(&'static Experiment, Params)> {
         let talk = of().with("clients", clients).with("connections", 40);
         (&chat::EXPERIMENT, talk.with("messages", 3).with("cpus", 1))
     };
-    let mut cases = vec![(&server_designs::EXPERIMENT, echo), talk("threads")];
+    let mut cases = vec![(&server_designs::EXPERIMENT, echo), talk("threads"), talk("loop")];
     if server.talks.is_some() {
         cases.extend(["same-jvm", "other-jvm"].map(talk));
     }

@@ -31,8 +31,18 @@ const SAYS: &str = "says: ";
 const SAID: usize = 160;
 /// How long a guest has from the moment on that it is told to make units.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What makes a runtime refuse units of its own, by the name of its kind: variables, and how many it then has.
-const OWN_BOUNDS: [(&str, [(&str, &str); 1], u64); 1] = [("erlang", [("ERL_AFLAGS", "+P 1024")], 1_024)];
+/// A variable with which a runtime of this kind has no more units than so many.
+struct OwnBound {
+    kind: &'static str,
+    variable: (&'static str, &'static str),
+    most: u64,
+}
+
+const OWN_BOUNDS: [OwnBound; 1] = [OwnBound {
+    kind: "erlang",
+    variable: ("ERL_AFLAGS", "+P 1024"),
+    most: 1_024,
+}];
 
 words! {
     /// What makes no more units.
@@ -71,20 +81,20 @@ impl End {
     /// In the table.
     const fn shown(self) -> &'static str {
         match self {
-            Self::GoesOn => "goes on: needs no thread",
-            Self::Waits => "goes on: some units wait for a thread",
+            Self::GoesOn => "goes on",
+            Self::Waits => "goes on: some units wait for a free thread",
             Self::Told => "an exception",
             Self::Ends => "the program ends",
             Self::Hangs => "hangs",
         }
     }
 
-    /// To follow names of units.
+    /// In the answer, before the names of units.
     const fn does(self) -> &'static str {
         match self {
             Self::GoesOn => "none is needed",
-            Self::Waits => "units wait for a thread that is free",
-            Self::Told => "there is an exception",
+            Self::Waits => "units wait for a free one",
+            Self::Told => "an exception is thrown",
             Self::Ends => "the program ends",
             Self::Hangs => "the program hangs",
         }
@@ -156,7 +166,7 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
     let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
         let kind = Kind::named(&runtime.kind)?;
         let case = Guests::of(Name::new(&runtime.name), Name::new(unit.name));
-        let own = own_bound(kind).map(|(_, most)| case.limit(Limit::Runtime).count(2 * most));
+        let own = own_bound(kind).map(|own| case.limit(Limit::Runtime).count(2 * own.most));
         let control = (site.profile != Profile::Quick).then(|| case.limit(Limit::Nothing));
         let cases = [Some(case), own, control].into_iter().flatten();
         let planned = cases.map(move |case| PlannedCase {
@@ -169,10 +179,8 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
     cases.flatten().collect()
 }
 
-/// The variables that make a runtime of this kind refuse units, and how many it then has.
-fn own_bound(kind: &Kind) -> Option<(&'static [(&'static str, &'static str)], u64)> {
-    let of_kind = OWN_BOUNDS.iter().find(|(name, ..)| *name == kind.name);
-    of_kind.map(|(_, variables, most)| (&variables[..], *most))
+fn own_bound(kind: &Kind) -> Option<&'static OwnBound> {
+    OWN_BOUNDS.iter().find(|own| own.kind == kind.name)
 }
 
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
@@ -185,8 +193,8 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
         Limit::Nothing => None,
         Limit::Runtime => {
             let wanted = "nothing or kernel, where the runtime has no such bound";
-            let (variables, _) = own_bound(kind).ok_or_else(|| refused(params, "limit", wanted))?;
-            command.envs(variables.iter().copied());
+            let own = own_bound(kind).ok_or_else(|| refused(params, "limit", wanted))?;
+            command.envs([own.variable]);
             None
         }
     };
@@ -299,7 +307,7 @@ fn tell(worker: &mut Worker, fate: &Fate) {
 
 /// What most samples of a case came to.
 fn end(view: &View<'_>, case: Guests) -> Option<End> {
-    let share = |end: &End| view.summary(&end.metric().of(case).cells()[0]).map(|of| of.mean);
+    let share = |end: &End| view.summary(end.metric().of(case).cells()[0]).map(|of| of.mean);
     let known = End::ALL.into_iter().filter_map(|end| Some((share(&end)?, end)));
     known.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, end)| end)
 }
@@ -316,14 +324,14 @@ pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
         let names: Vec<String> = names
             .map(|(case, _)| runtimes::label(case.runtime, case.unit))
             .collect();
-        (!names.is_empty()).then(|| format!("{} with {}", end.does(), names.join(", ")))
+        (!names.is_empty()).then(|| format!("{} ({})", end.does(), names.join(", ")))
     };
     let ends: Vec<String> = [End::Ends, End::Hangs, End::Told, End::Waits, End::GoesOn]
         .into_iter()
         .filter_map(of_end)
         .collect();
     if !ends.is_empty() {
-        let says = format!("Where no thread can be made for another runtime's unit: {}.", ends.join("; "));
+        let says = format!("Where other runtimes can make no thread, {}.", ends.join("; "));
         answer.answer = [answer.answer.trim(), &says].join(" ").trim().to_owned();
     }
     answer.tables.extend(table_of(view, &cases));
@@ -335,7 +343,9 @@ fn table_of(view: &View<'_>, cases: &[Guests]) -> Option<Table> {
         let said = view.tags(case).find_map(|tag| tag.strip_prefix(SAYS));
         let shown = |metric: Metric| view.shown(&metric.of(case), metric.unit);
         let begun = view.value(&BEGUN.of(case));
-        let exit = view.value(&EXIT.of(case)).map(|code| format!("no: ended with {code}"));
+        let exit = view
+            .value(&EXIT.of(case))
+            .map(|code| format!("no: ended with {code}"));
         let works_on = view.value(&WORKS_ON.of(case)).is_some_and(|share| share >= 1.0);
         let limit = match case.limit {
             Limit::Nothing => "none".to_owned(),
@@ -362,7 +372,8 @@ fn table_of(view: &View<'_>, cases: &[Guests]) -> Option<Table> {
             "What other runtimes do when no thread can be made",
             "As many units as asked for are made at once and wait; a goroutine waits in a system call, and a Tokio task is one \
              for blocking calls. said: its first line. after: until it was refused one, ended, or had made all. works on: \
-             whether it makes a unit again once the others have ended.",
+             whether it makes a unit again once the others have ended. Its own limit is the most processes that Erlang was told \
+             to have.",
             ["unit", "limit", "what it does", "said", "begun", "after", "works on"],
             rows,
         )
@@ -474,7 +485,7 @@ mod tests {
         let view = testing::view(EXPERIMENT.id, Profile::Standard, cases);
         let mut answer = Answer::default();
         read(&view, &mut answer);
-        insta::assert_snapshot!(answer.answer, @"");
+        insta::assert_snapshot!(answer.answer, @"Where other runtimes can make no thread, the program ends (goroutine); an exception is thrown (Java thread); none is needed (Erlang process).");
         let rows = &answer.tables[0].rows;
         assert_eq!(rows[0][2..5], ["an exception", "OutOfMemoryError", "4 of 24"]);
         assert_eq!([&*rows[0][6], &*rows[1][6]], ["yes", "no"]);

@@ -141,7 +141,8 @@ pub(super) fn leave_units(room: u64, user: Option<u32>) -> Result<(), CaseError>
         let mut processes = descendants().into_iter();
         processes.try_for_each(|pid| lower_limit_of(pid, Resource::Processes, most))
     };
-    user.map_or_else(all, |user| as_user(user, all)).map_err(not_limited)
+    user.map_or_else(all, |user| as_user(user, all))
+        .map_err(not_limited)
 }
 
 fn not_limited(error: io::Error) -> CaseError {

@@ -25,7 +25,9 @@ pub const EXPERIMENT: Experiment = Experiment {
           newcomers connect at once and ask. 120 ms later each is answered, refused (its connection was ended) or still waiting. \
           All of them leave, the limit stays, and a new client asks until it is answered: that is the time to recover. An \
           answer of the first eight is lost if it never comes, and late if it comes more than 50 ms after it was due. Last, the \
-          server is looked at: whether it still runs, and how it ends when it is asked to.",
+          server is looked at: whether it still runs, and how it ends when it is asked to. Guests of other runtimes are started, \
+          the limit is set, and they are told to make `count` units that wait: what they do is told by their answer, or their \
+          end; they have five seconds.",
     control: "The same with no limit (`lacking=nothing`), on each design in *paper* and on one event loop elsewhere: answers count as \
               late for a limit where more are than without one. Designs with processes or threads made beforehand have 15 and serve as \
               many connections at once, so that of 24 newcomers 17 wait for them whatever the limit is.",
