@@ -1,13 +1,14 @@
 //! Each runtime that this machine has, in each experiment that it takes part in, by its smallest case.
 #![allow(clippy::print_stderr)]
 
-use threadgauge_experiments::runtimes::find::Places;
 use threadgauge_experiments::runtimes::prepare::{Asked, Prepared, prepare};
 use threadgauge_experiments::runtimes::{Does, KINDS, units};
 use threadgauge_experiments::{create, footprint, limits, past_the_limit, print, ring, turnaround};
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::worker::{Order, Worker};
 use threadgauge_results::{Params, Runtime, Sample, Status};
+
+mod places;
 
 fn sample(experiment: &Experiment, params: &Params, runtime: &Runtime) -> Sample {
     let mut worker = Worker::new(&Order {
@@ -69,7 +70,7 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
 
 #[test]
 fn each_runtime_that_is_here_takes_part_in_each_experiment_and_says_what_it_cannot_do() {
-    let prepared = prepare(&[Asked::All], &Places::here()).unwrap();
+    let prepared = prepare(&[Asked::All], &places::with_newer_java()).unwrap();
     for runtime in &prepared.runtimes {
         if let Some(lack) = &runtime.lack {
             // What is found and does not build is a defect of its guest.
