@@ -129,7 +129,6 @@ fn goes_past(which: &str, sample: &Sample, in_runtime: bool) {
         return;
     }
     assert_eq!(sample.status, Status::Ok, "{which}: {:?}", sample.reason);
-    eprintln!("{which}: {sample:?}");
     let is = |end: &str| sample.value(end) == Some(1.0);
     let says = sample.tags.iter().any(|tag| tag.starts_with("says: "));
     if !in_runtime {

@@ -40,6 +40,8 @@ pub const EXPERIMENT: Experiment = Experiment {
          or ends meanwhile.",
         "That a limit of a control group (`pids.max`), or memory, refuses a unit is the same error to the server.",
         "Recovery has in it what the server waits before it tries again (at most 100 ms), and the newcomers' dead connections.",
+        "A superuser's guest runs as another user, too, who may still read all files: a runtime may lie where others cannot. \
+         A JVM and Go start threads of their own as well, which take of the room.",
         "Designs that surely serve one connection at once (iterative, preforked-reuseport) have no newcomers to serve.",
     ],
     source: "Source 003 names what becomes of a server at its limits as the difference between designs, and measured none. \
