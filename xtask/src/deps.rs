@@ -197,7 +197,9 @@ fn version_in(home: &Path) -> Option<u64> {
 }
 
 fn version_of(release: &str) -> Option<u64> {
-    let version = release.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    let version = release
+        .lines()
+        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
     version.split(['.', '"']).next()?.parse().ok()
 }
 
