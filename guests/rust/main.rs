@@ -5,12 +5,12 @@
 //!     guest idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //!     guest most UNIT LIMIT                     makes LIMIT units that wait: neither runtime refuses one
 //!     guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
-//!     guest past UNIT COUNT                     makes units that wait once its input has ended; a task blocks its thread
+//!     guest past UNIT COUNT                     makes units that wait once its input has ended; tasks block threads
 //!     guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
 //!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`): says where it listens, serves until it is ended
 //!
-//! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …` or
-//! `error WORDS`. `idle` and `past` say `ready made=NUMBER` first.
+//! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
+//! or `error WORDS`. `idle` and `past` say `ready made=NUMBER` first.
 
 mod serve;
 

@@ -1,8 +1,8 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages, one of cargo's, the crates of a guest and a newer Java by pip, each only
-//! where it is missing. Where this cannot install, it says exactly what to install; it never changes anything else on the
-//! machine.
+//! Debian packages by apt-get, two npm packages, one of cargo's, the crates of a guest and a newer Java by pip, each
+//! only where it is missing. Where this cannot install, it says exactly what to install; it never changes anything else
+//! on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,7 +204,7 @@ fn version_of(release: &str) -> Option<u64> {
 }
 
 /// The browser to test with.
-pub fn chromium() -> Result<std::path::PathBuf> {
+pub fn chromium() -> Result<PathBuf> {
     TOOLS[0].programs.iter().find_map(|program| shell::find(program)).context(
         "no Chromium on the path; install Debian's package \"chromium\" (or run `cargo xtask deps` as root)",
     )

@@ -58,8 +58,8 @@ pub fn as_user<T: Send>(user: u32, act: impl FnOnce() -> io::Result<T> + Send) -
     })
 }
 
-/// Has what `command` starts run as this user, and the group of the same number, as whom it may still read and write all
-/// files: its program may lie where only the superuser reads. Starting it fails where this process may not do that.
+/// Has what `command` starts run as this user, and the group of the same number, as whom it may still read and write
+/// all files: its program may lie where only the superuser reads. Starting it fails where this process may not do that.
 ///
 /// What is to end with a thread ([`end_with_this_thread`](crate::end_with_this_thread)) is told so after this: whoever
 /// becomes another user forgets it.

@@ -1,4 +1,5 @@
-//! Chat servers of other runtimes, with the users that ours have, many of one thread in paper, and the load of VolanoMark as one program in Java:
+//! Chat servers of other runtimes, with the users that ours have, many of one thread in paper,
+//! and the load of VolanoMark as one program in Java:
 //! users and server in one JVM, or in two.
 //!
 //! All talk twice: first while the runtime is cold, whose score stands beside, then again for the figures. Users of

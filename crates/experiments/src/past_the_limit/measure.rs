@@ -84,7 +84,7 @@ fn broken(error: LoadError) -> CaseError {
     CaseError::failed("the clients", error)
 }
 
-/// The user as whom a program meets a limit on units, where that is not this one: the kernel holds the superuser to none.
+/// The user as whom a program meets a limit on units, where it is not this one: the kernel holds no superuser to it.
 pub(super) fn limited_user() -> Result<Option<u32>, CaseError> {
     if !getuid().is_root() {
         return Ok(None);

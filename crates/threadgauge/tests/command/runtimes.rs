@@ -207,7 +207,7 @@ fn a_second_interrupt_while_a_jvm_warms_up_ends_all_at_once_and_leaves_no_proces
     let mut run = run.spawn().unwrap();
     wait_until("no JVM was started", || warming_up(&folder).is_some());
     let jvm = warming_up(&folder).unwrap();
-    // The first asks for the end of the run behind the sample that is being taken, which lasts for a quarter of an hour.
+    // The first ends the run behind the sample that is being taken, which lasts for a quarter of an hour.
     send_signal(&run, "-INT");
     let status = format!("/proc/{}/status", run.id());
     let is_taken = |text: String| text.contains("ShdPnd:\t0000000000000000");
