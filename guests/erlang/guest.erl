@@ -4,10 +4,11 @@
 %%     guest ring process RING WARM_NS TIMED_NS     a token goes round RING units by messages
 %%     guest idle process COUNT                     keeps COUNT units that wait, until its standard input ends
 %%     guest most process LIMIT                     makes units that wait until one is refused, LIMIT at most
+%%     guest past process COUNT                     makes units that wait once its input has ended; what refused one
 %%     guest pool process DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
 %%
-%% It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` says
-%% `ready made=NUMBER` first. Started by `erl -noshell -run guest main -extra CASE UNIT …`.
+%% It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` and
+%% `past` say `ready made=NUMBER` first. Started by `erl -noshell -run guest main -extra CASE UNIT …`.
 -module(guest).
 -export([main/0]).
 
@@ -32,6 +33,8 @@ run(["idle", "process", Count]) ->
     idle(list_to_integer(Count));
 run(["most", "process", Limit]) ->
     most(list_to_integer(Limit));
+run(["past", "process", Count]) ->
+    past(list_to_integer(Count));
 run(["pool", "process", Degree, Kind, Lengths]) ->
     pool(list_to_integer(Degree), Kind, [number(Text) || Text <- string:split(Lengths, "/", all)]);
 run([Case, "process" | _]) ->
@@ -179,6 +182,32 @@ most(Limit) ->
             end,
         done([{"made", Made}, {"refused", Refused}])
     end).
+
+%% --- past: units that wait, where the runtime makes no more than it was told ---
+
+past(Count) ->
+    say("ready made=0", []),
+    until_end(),
+    Begun = now_ns(),
+    keep(Count, fun(Made) ->
+        Took = now_ns() - Begun,
+        Refused =
+            case Made < Count of
+                true ->
+                    io:format(standard_error, "error:system_limit~n", []),
+                    1;
+                false ->
+                    0
+            end,
+        self() ! {figures, [{"made", Made}, {"begun", Made}, {"refused", Refused}, {"took_ns", Took}]}
+    end),
+    receive
+        {figures, Figures} -> ok
+    end,
+    {_, Monitor} = spawn_monitor(fun() -> ok end),
+    receive
+        {'DOWN', Monitor, process, _, _} -> done(Figures ++ [{"again", 1}])
+    end.
 
 %% --- pool: a bounded set of computations ---
 

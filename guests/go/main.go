@@ -6,10 +6,11 @@
 //	guest most goroutine LIMIT                     makes LIMIT units that wait: the runtime refuses none
 //	guest pool goroutine DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
 //	guest print goroutine UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
+//	guest past goroutine COUNT                     makes units that wait in the kernel once its input has ended
 //	guest serve DESIGN PROTOCOL PORT               a server (serve.go): says where it listens, serves until it is ended
 //
-// It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` says
-// `ready made=NUMBER` first.
+// It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or `error WORDS`. `idle` and
+// `past` say `ready made=NUMBER` first.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -129,6 +131,40 @@ func idle(count int) {
 
 func most(limit int) {
 	keep(limit, func() { done(figure{"made", int64(limit)}, figure{"refused", 0}) })
+}
+
+// Each unit waits in a system call, so that it keeps a thread of the kernel. The runtime returns no error for one that
+// cannot be made: it ends the program.
+func past(count int) {
+	var pipe [2]int
+	if err := syscall.Pipe(pipe[:]); err != nil {
+		fail("making a pipe: %v", err)
+	}
+	fmt.Println("ready made=0")
+	io.Copy(io.Discard, os.Stdin)
+	var waiting atomic.Int64
+	var all sync.WaitGroup
+	all.Add(count)
+	begun := time.Now()
+	for i := 0; i < count; i++ {
+		go func() {
+			defer all.Done()
+			waiting.Add(1)
+			syscall.Read(pipe[0], make([]byte, 1))
+		}()
+	}
+	took := time.Since(begun)
+	for ms := 0; waiting.Load() < int64(count) && ms < 500; ms++ {
+		time.Sleep(time.Millisecond)
+	}
+	has := waiting.Load()
+	syscall.Close(pipe[1])
+	all.Wait()
+	ended := make(chan struct{})
+	go func() { ended <- struct{}{} }()
+	<-ended
+	done(figure{"made", int64(count)}, figure{"begun", has}, figure{"refused", 0},
+		figure{"took_ns", took.Nanoseconds()}, figure{"again", 1})
 }
 
 var sink uint64
@@ -291,6 +327,8 @@ func main() {
 			lengths = append(lengths, length)
 		}
 		pool(count, rest[0], lengths)
+	case "past":
+		past(count)
 	case "print":
 		print(count, number(rest[0]), rest[1], rest[2])
 	default:

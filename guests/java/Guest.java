@@ -29,13 +29,14 @@ import java.util.stream.Stream;
  * java Guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
  * java Guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
  * java Guest together UNIT UNITS PRINTS TEXT LOG the same into the file alone, once all units are there and input ends
+ * java Guest past UNIT COUNT                     makes units that wait once its input has ended, and says what refused one
  * java Guest stacks UNIT COUNT                   makes units that wait, and looks for no refusal: alive NUMBER each
  * java Guest serve DESIGN PROTOCOL PORT          a server (Serve): says where it listens, and serves until it is ended
  * java Guest talk UNIT ROOMS USERS MESSAGES BYTES PORT   rooms of users who talk, at that server or their own (Talk)
  * </pre>
  *
  * UNIT is platform or virtual. It answers as the programs in C do ({@code guests/c/guest.h}): one line,
- * {@code done NAME=NUMBER …} or {@code error WORDS}. {@code idle} says {@code ready made=NUMBER} first.
+ * {@code done NAME=NUMBER …} or {@code error WORDS}. {@code idle} and {@code past} say {@code ready made=NUMBER} first.
  *
  * <p>Virtual threads are there since Java 21. They are reached by reflection, so that an older compiler builds this.
  */
@@ -226,6 +227,66 @@ final class Guest {
             figures.put("refused", made < limit ? 1L : 0L);
             done(figures);
         });
+    }
+
+    /** How long units may take to begin: those that are made and have no thread do not. */
+    private static final long TO_BEGIN_MS = 500;
+    /** How often it is tried, 10 ms apart, to make a unit again: a thread's end may still be under way. */
+    private static final int TRIES = 50;
+
+    private static void past(Units units, int count) throws Exception {
+        System.out.println("ready made=0");
+        while (System.in.read() >= 0) {
+            // Until it ends.
+        }
+        CountDownLatch open = new CountDownLatch(1);
+        Semaphore waiting = new Semaphore(0);
+        Runnable wait = () -> {
+            waiting.release();
+            try {
+                open.await();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        };
+        List<Thread> threads = new ArrayList<>();
+        long refused = 0;
+        long begun = System.nanoTime();
+        try {
+            while (threads.size() < count) {
+                threads.add(units.start(wait));
+            }
+        } catch (OutOfMemoryError error) {
+            refused = 1;
+            System.err.println(error);
+        }
+        long took = System.nanoTime() - begun;
+        for (long ms = 0; waiting.availablePermits() < threads.size() && ms < TO_BEGIN_MS; ms++) {
+            Thread.sleep(1);
+        }
+        Map<String, Long> figures = new LinkedHashMap<>();
+        figures.put("made", (long) threads.size());
+        figures.put("begun", (long) waiting.availablePermits());
+        figures.put("refused", refused);
+        figures.put("took_ns", took);
+        open.countDown();
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        figures.put("again", again(units) ? 1L : 0L);
+        done(figures);
+    }
+
+    private static boolean again(Units units) throws InterruptedException {
+        for (int i = 0; i < TRIES; i++) {
+            try {
+                units.start(() -> {}).join();
+                return true;
+            } catch (OutOfMemoryError refused) {
+                Thread.sleep(10);
+            }
+        }
+        return false;
     }
 
     /** The end of its life is nobody's care: whoever is refused a unit ends as a program that expects none does. */
@@ -425,6 +486,9 @@ final class Guest {
                         Integer.parseInt(args[4]),
                         Integer.parseInt(args[5]),
                         Integer.parseInt(args[6]));
+                break;
+            case "past":
+                past(units, count);
                 break;
             case "stacks":
                 stacks(units, count);

@@ -5,10 +5,11 @@
 //     guest.mjs idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //     guest.mjs most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
 //     guest.mjs pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+//     guest.mjs past UNIT COUNT                     makes units that wait once its input has ended; what refused one
 //     guest.mjs serve DESIGN PROTOCOL PORT          a server (serve.mjs): says where it listens, serves until it is ended
 //
 // UNIT is worker or promise. It answers as the programs in C do (guests/c/guest.h): one line, `done NAME=NUMBER …` or
-// `error WORDS`. `idle` says `ready made=NUMBER` first.
+// `error WORDS`. `idle` and `past` say `ready made=NUMBER` first.
 
 import { MessageChannel, Worker, isMainThread, parentPort } from 'node:worker_threads';
 import { once } from 'node:events';
@@ -196,12 +197,57 @@ const keep = (unit, count, ready) => (unit === 'worker' ? keepWorkers : keepProm
 const idle = (unit, count) =>
   keep(unit, count, async (made) => {
     console.log(`ready made=${made}`);
-    process.stdin.resume();
-    await once(process.stdin, 'end');
+    await endOfInput();
     done({ made });
   });
 
 const most = (unit, limit) => keep(unit, limit, (made) => done({ made, refused: Number(made < limit) }));
+
+// --- past: units that wait, where the system makes few more ---
+
+async function endOfInput() {
+  process.stdin.resume();
+  await once(process.stdin, 'end');
+}
+
+// For half a second, since the end of the others may be under way.
+async function again(unit) {
+  for (let i = 0; i < 50; i++) {
+    try {
+      await makers[unit](1);
+      return 1;
+    } catch {
+      await sleep(10);
+    }
+  }
+  return 0;
+}
+
+async function past(unit, count) {
+  console.log('ready made=0');
+  await endOfInput();
+  const workers = [];
+  let refused = 0;
+  const begun = nowNs();
+  if (unit === 'worker') {
+    try {
+      while (workers.length < count) {
+        const worker = start();
+        await once(worker, 'online');
+        workers.push(worker);
+      }
+    } catch (error) {
+      refused = 1;
+      console.error(String(error));
+    }
+  } else {
+    await keepPromises(count, () => {});
+  }
+  const took = nowNs() - begun;
+  await Promise.all(workers.map(end));
+  const made = unit === 'worker' ? workers.length : count;
+  done({ made, begun: made, refused, took_ns: took, again: await again(unit) });
+}
 
 // --- pool: a bounded set of computations ---
 
@@ -242,6 +288,7 @@ async function main([wanted, unit, ...rest]) {
     ring: (size, warmNs, timedNs) => ring(Number(size), BigInt(warmNs), BigInt(timedNs)),
     idle: (count) => idle(unit, Number(count)),
     most: (limit) => most(unit, Number(limit)),
+    past: (count) => past(unit, Number(count)),
     pool: (degree, kind, lengths) => pool(unit, Number(degree), kind, lengths.split('/').map(Number)),
   };
   if (!cases[wanted]) throw new Error(`there is no case ${wanted}`);

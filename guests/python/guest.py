@@ -6,10 +6,11 @@
     guest.py most UNIT LIMIT                     makes units that wait until one is refused, LIMIT at most
     guest.py pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
     guest.py print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
+    guest.py past UNIT COUNT                     makes units that wait once its input has ended; what refused one
     guest.py serve DESIGN PROTOCOL PORT          a server (serve.py): says where it listens, serves until it is ended
 
 UNIT is thread, process or task. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
-or `error WORDS`. `idle` says `ready made=NUMBER` first.
+or `error WORDS`. `idle` and `past` say `ready made=NUMBER` first.
 """
 
 import asyncio
@@ -221,6 +222,55 @@ def most(unit, limit):
     keep(unit, limit, lambda made: done(made=made, refused=int(made < limit)))
 
 
+# --- past: units that wait, where the system makes few more ---
+
+
+def again(kind):
+    """Whether a unit can be made again: tried for half a second, since the end of the others may be under way."""
+    for _ in range(50):
+        try:
+            unit = kind(target=nothing)
+            unit.start()
+            unit.join()
+            return 1
+        except (RuntimeError, OSError):
+            time.sleep(0.01)
+    return 0
+
+
+def past_by(kind, event, count):
+    units, refused, begun_ns = [], 0, now_ns()
+    try:
+        for _ in range(count):
+            unit = kind(target=event.wait, daemon=True)
+            unit.start()
+            units.append(unit)
+    except (RuntimeError, OSError) as error:
+        refused = 1
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    took_ns = now_ns() - begun_ns
+    event.set()
+    for unit in units:
+        unit.join()
+    # Each has begun when its start has come back.
+    done(made=len(units), begun=len(units), refused=refused, took_ns=took_ns, again=again(kind))
+
+
+def past(unit, count):
+    event = processes.Event() if unit == "process" else threading.Event()
+    print("ready made=0", flush=True)
+    end_of_input()
+    if unit == "task":
+        begun_ns = now_ns()
+
+        def ready(made):
+            done(made=made, begun=made, refused=0, took_ns=now_ns() - begun_ns, again=1)
+
+        asyncio.run(keep_tasks(count, ready))
+    else:
+        past_by(threading.Thread if unit == "thread" else processes.Process, event, count)
+
+
 # --- pool: a bounded set of computations ---
 
 
@@ -323,7 +373,7 @@ def main(arguments):
     if case == "print":
         count, prints, text, log = rest
         return print_all(unit, int(count), int(prints), text, log)
-    cases = {"create": create, "ring": ring, "idle": idle, "most": most}
+    cases = {"create": create, "ring": ring, "idle": idle, "most": most, "past": past}
     if case not in cases:
         raise ValueError(f"there is no case {case}")
     cases[case](unit, *map(int, rest))

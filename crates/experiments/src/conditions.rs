@@ -19,9 +19,6 @@ pub fn sizes_between(site: &Site) -> Vec<u64> {
     sizes
 }
 
-/// What a cell says that needs the old thread library.
-pub const NEEDS_LINUXTHREADS: &str = "needs LinuxThreads";
-
 /// Why claims about preemption are open.
 pub const PREEMPTION: &str = "needs the same machine booted with and without kernel preemption: run once under each and compare \
                               the two result folders";

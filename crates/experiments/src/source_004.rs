@@ -8,7 +8,7 @@ use threadgauge_lab::whole::Whole;
 use threadgauge_machine::Fingerprint;
 use threadgauge_results::{Lack, Need, Table};
 
-use crate::conditions::{NEEDS_LINUXTHREADS, SOURCES_CPUS};
+use crate::conditions::SOURCES_CPUS;
 use crate::libraries::{Library, NOT_SHOWN};
 use crate::{chat, create, footprint, ring};
 
@@ -66,7 +66,6 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         |library| BENCHMARKS.map(|of| sizes.each_ref().map(|size| figure(run, library, of.of, &size.1)));
     let (figures, old) = (figures_of(None), figures_of(Some(Library::LinuxThreads)));
     let is_measured = figures.iter().flatten().any(Result::is_ok);
-    let is_recreated = old.iter().flatten().any(Result::is_ok);
     let [own, recreated, others @ ..] = states(run.machine);
     let row = |figures: &str, what: &str, (state, _): &(State, &str), cells: [String; 4]| -> Vec<String> {
         let head = [figures, what].map(str::to_owned).into_iter();
@@ -84,13 +83,7 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
         row("1–9", "all of these", other, cells)
     };
     let mut rows = told(figures, &own);
-    match is_recreated {
-        true => {
-            let ([kernel, preemption, _], _) = recreated;
-            rows.extend(told(old, &([kernel, preemption, RECREATED.to_owned()], "")));
-        }
-        false => rows.push(lacking(&recreated)),
-    }
+    rows.extend(told(old, &recreated));
     rows.extend(others.iter().map(lacking));
     let heads = ["figure", "what", "kernel", "preemption", "library"].map(str::to_owned);
     let heads = heads
@@ -249,7 +242,7 @@ fn sizes(all: u64, cores: u64) -> [Size; 4] {
     ]
 }
 
-/// The states that the source compared, and what a run here lacks for each: nothing for the first, which it has.
+/// The states that the source compared, and what a run here lacks for each: nothing for the first two.
 fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
     let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not known".to_owned());
     let [kernel, library] = [&machine.kernel, &machine.thread_library].map(known);
@@ -263,15 +256,16 @@ fn states(machine: &Fingerprint) -> [(State, &'static str); 6] {
         Some(word) => (format!("off ({word})"), "on"),
         None => ("not known".to_owned(), "the other"),
     };
-    let (kernel, library, old) = (kernel.as_str(), library.as_str(), "LinuxThreads");
+    let (kernel, library, old) = (kernel.as_str(), library.as_str(), RECREATED);
+    let (boot, another) = ("needs a boot with the other preemption", "needs another kernel");
     let state = |words: [&str; 3], lacks| (words.map(str::to_owned), lacks);
     [
         state([kernel, &preemption, library], ""),
-        state([kernel, &preemption, old], NEEDS_LINUXTHREADS),
-        state([kernel, other, library], "needs a boot with the other preemption"),
-        state([kernel, other, old], NEEDS_LINUXTHREADS),
-        state(["another", "any", library], "needs another kernel"),
-        state(["another", "any", old], NEEDS_LINUXTHREADS),
+        state([kernel, &preemption, old], ""),
+        state([kernel, other, library], boot),
+        state([kernel, other, old], boot),
+        state(["another", "any", library], another),
+        state(["another", "any", old], another),
     ]
 }
 
@@ -351,6 +345,27 @@ mod tests {
             params.clone(),
             [(metric, NOISE.map(|noise| noise * value).to_vec())],
         )
+    }
+
+    #[test]
+    fn what_the_old_librarys_cells_lack_is_the_command_that_measures_them() {
+        let site = testing::site(Profile::Quick, 2);
+        let table = of(&site, &ALL, &machine()).unwrap();
+        let old: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[4] == RECREATED).collect();
+        let [creation, ..] = &old[..] else {
+            panic!("{old:?}");
+        };
+        assert!(
+            creation[5].starts_with("not run: create --profile "),
+            "{creation:?}"
+        );
+        assert!(
+            table
+                .rows
+                .iter()
+                .flatten()
+                .all(|cell| !cell.contains("LinuxThreads") || cell == RECREATED)
+        );
     }
 
     /// The table of a run of these experiments on `site`.

@@ -1,13 +1,14 @@
 //! Each runtime that this machine has, in each experiment that it takes part in, by its smallest case.
 #![allow(clippy::print_stderr)]
 
-use threadgauge_experiments::runtimes::find::Places;
 use threadgauge_experiments::runtimes::prepare::{Asked, Prepared, prepare};
 use threadgauge_experiments::runtimes::{Does, KINDS, units};
-use threadgauge_experiments::{create, footprint, limits, print, ring, turnaround};
+use threadgauge_experiments::{create, footprint, limits, past_the_limit, print, ring, turnaround};
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::worker::{Order, Worker};
 use threadgauge_results::{Params, Runtime, Sample, Status};
+
+mod places;
 
 fn sample(experiment: &Experiment, params: &Params, runtime: &Runtime) -> Sample {
     let mut worker = Worker::new(&Order {
@@ -54,6 +55,13 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
             vec![trial("printing", 5, 0, 0), trial("stacks", 0, 8192, 3072)]
         }
         Does::Stacks => Vec::new(),
+        Does::Past => {
+            let few = of().with("room", 4).with("count", 8);
+            vec![(
+                &past_the_limit::EXPERIMENT,
+                few.with("limit", "kernel").with("cpus", 1),
+            )]
+        }
         Does::Pool => ["cpu", "io"]
             .map(|kind| (&turnaround::EXPERIMENT, pool(kind)))
             .to_vec(),
@@ -62,7 +70,7 @@ fn cases(does: Does, runtime: &str, unit: &str) -> Vec<(&'static Experiment, Par
 
 #[test]
 fn each_runtime_that_is_here_takes_part_in_each_experiment_and_says_what_it_cannot_do() {
-    let prepared = prepare(&[Asked::All], &Places::here()).unwrap();
+    let prepared = prepare(&[Asked::All], &places::with_newer_java()).unwrap();
     for runtime in &prepared.runtimes {
         if let Some(lack) = &runtime.lack {
             // What is found and does not build is a defect of its guest.
@@ -90,6 +98,11 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment_and_says_what_it_cann
                 "{}/{params} with {} {}",
                 experiment.id, runtime.kind, runtime.version
             );
+            if does == Does::Past {
+                goes_past(&which, &sample, unit.in_runtime);
+                ran += 1;
+                continue;
+            }
             assert_eq!(sample.status, Status::Ok, "{which}: {:?}", sample.reason);
             let primary = experiment.primary[0].name;
             let value = sample
@@ -102,6 +115,32 @@ fn each_runtime_that_is_here_takes_part_in_each_experiment_and_says_what_it_cann
     }
     // Python and a browser's driver, Node, are what other tests need as well.
     assert!(ran >= 6, "of {} kinds none is here", KINDS.len());
+}
+
+/// Of eight units that a system has room for four of, those that need a thread are not all there, and the others are.
+fn goes_past(which: &str, sample: &Sample, in_runtime: bool) {
+    if sample.status == Status::Skipped {
+        // A superuser who may start no program as another user, or not limit it.
+        let reason = sample.reason.as_deref().unwrap_or_default();
+        assert!(
+            reason.contains("user") || reason.contains("limit"),
+            "{which}: {reason}"
+        );
+        return;
+    }
+    assert_eq!(sample.status, Status::Ok, "{which}: {:?}", sample.reason);
+    let is = |end: &str| sample.value(end) == Some(1.0);
+    let says = sample.tags.iter().any(|tag| tag.starts_with("says: "));
+    if !in_runtime {
+        assert!(
+            is("is_told") || is("ends_the_program") || is("hangs"),
+            "{which}: {sample:?}"
+        );
+        assert!(says || is("hangs"), "{which}: {sample:?}");
+    } else if is("goes_on") {
+        assert_eq!(sample.value("begun"), Some(8.0), "{which}: {sample:?}");
+        assert_eq!(sample.value("works_on"), Some(1.0), "{which}: {sample:?}");
+    }
 }
 
 /// What a guest cannot do it says.

@@ -5,7 +5,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use threadgauge_experiments::runtimes::find::Places;
 use threadgauge_experiments::runtimes::prepare::{Asked, prepare};
 use threadgauge_experiments::runtimes::serving::{self, servers};
 use threadgauge_experiments::runtimes::{KINDS, Serves};
@@ -14,6 +13,8 @@ use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::server::Cpus;
 use threadgauge_lab::worker::{Order, Worker};
 use threadgauge_results::{Params, Runtime, Sample, Status};
+
+mod places;
 
 fn worker(experiment: &Experiment, params: &Params, runtime: &Runtime) -> Worker {
     Worker::new(&Order {
@@ -44,7 +45,7 @@ fn cases(runtime: &str, server: &Serves) -> Vec<(&'static Experiment, Params)> {
         let talk = of().with("clients", clients).with("connections", 40);
         (&chat::EXPERIMENT, talk.with("messages", 3).with("cpus", 1))
     };
-    let mut cases = vec![(&server_designs::EXPERIMENT, echo), talk("threads")];
+    let mut cases = vec![(&server_designs::EXPERIMENT, echo), talk("threads"), talk("loop")];
     if server.talks.is_some() {
         cases.extend(["same-jvm", "other-jvm"].map(talk));
     }
@@ -53,7 +54,7 @@ fn cases(runtime: &str, server: &Serves) -> Vec<(&'static Experiment, Params)> {
 
 #[test]
 fn each_server_that_is_here_serves_and_outlives_its_clients() {
-    let prepared = prepare(&[Asked::All], &Places::here()).unwrap();
+    let prepared = prepare(&[Asked::All], &places::with_newer_java()).unwrap();
     let mut ran = 0;
     for (runtime, server, lack) in servers(&prepared.runtimes) {
         if let Some(lack) = lack {

@@ -147,3 +147,76 @@ fn who_loses_the_manager_or_the_first_thread_ends_and_leaves_nobody_behind() {
         assert_eq!((status.code(), status.signal(), complaint.as_str()), expected);
     }
 }
+
+/// What is on the PATH but these programs.
+fn path_without(folder: &Path, hidden: &[&str]) {
+    let path = std::env::var_os("PATH").unwrap();
+    let programs = std::env::split_paths(&path)
+        .filter_map(|of| fs::read_dir(of).ok())
+        .flatten();
+    for program in programs.flatten() {
+        let name = program.file_name();
+        if hidden.iter().all(|of| name != *of) {
+            // The first of a name is the one that counts; another fails here.
+            let _ = std::os::unix::fs::symlink(program.path(), folder.join(&name));
+        }
+    }
+}
+
+#[test]
+fn without_a_musl_compiler_all_is_built_and_what_is_for_musl_says_what_it_lacks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().unwrap();
+    let [programs, made] = ["bin", "out"].map(|name| folder.path().join(name));
+    let script = folder.path().join("build-script");
+    for of in [&programs, &made] {
+        fs::create_dir(of).unwrap();
+    }
+    path_without(&programs, &["musl-gcc"]);
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(rustc);
+    compile
+        .args(["--edition", "2024", "-o"])
+        .arg(&script)
+        .arg(root.join("build.rs"));
+    assert!(compile.status().unwrap().success());
+    // What is not for musl compiles as it did for this test.
+    let triple = "x86_64-unknown-linux-gnu";
+    let mut run = Command::new(&script);
+    run.current_dir(root)
+        .env_remove("THREADGAUGE_MUSL_CC")
+        .env("CC", "true");
+    run.env_remove(format!("CC_{}", triple.replace('-', "_")));
+    run.env("PATH", &programs)
+        .env("OUT_DIR", &made)
+        .env("TARGET", triple)
+        .env("HOST", triple);
+    let output = run.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lacks = |name: &str| {
+        let variable = format!("cargo:rustc-env=THREADGAUGE_WITHOUT_{name}=");
+        said.lines()
+            .find_map(|line| line.strip_prefix(&variable))
+            .unwrap()
+            .to_owned()
+    };
+    for name in ["units", "ring", "ids", "idle", "print", "crash", "chat_threads"] {
+        assert_eq!([lacks(name), lacks(&format!("{name}_linuxthreads"))], ["", ""]);
+        let musl = lacks(&format!("{name}_musl"));
+        assert!(
+            musl.starts_with("the compiler musl-gcc cannot be started: "),
+            "{musl}"
+        );
+        assert!(
+            musl.ends_with("to have it, install Debian's musl-tools and build again"),
+            "{musl}"
+        );
+        // Nothing inside is what a case is skipped for.
+        assert_eq!(fs::read(made.join(format!("{name}_musl"))).unwrap(), b"");
+    }
+}

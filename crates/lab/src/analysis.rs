@@ -388,6 +388,7 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
         ran_beside: RanBeside::of(&case.params, samples.iter().copied()),
         params: case.params.clone(),
         lack: case.skip.clone().or_else(|| lack(&failure?.sample)),
+        tags: tags(samples),
         ..ViewCase::default()
     };
     for metric in samples.iter().flat_map(|s| &s.sample.metrics) {
@@ -407,14 +408,8 @@ fn view_case(case: &StoredCase, samples: &[&StoredSample], alpha: f64) -> ViewCa
     view
 }
 
-fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) -> CaseResult {
-    let status = if !view.summaries.is_empty() {
-        Status::Ok
-    } else if case.skip.is_some() || samples.iter().any(|s| s.sample.status == Status::Skipped) {
-        Status::Skipped
-    } else {
-        Status::Failed
-    };
+/// The tags that at least half of these have.
+fn tags(samples: &[&StoredSample]) -> BTreeSet<String> {
     // The tags of an attempt that was repeated do not describe the figures; those of the last attempt do.
     let repeated = |s: &StoredSample| {
         samples
@@ -423,9 +418,20 @@ fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) ->
     };
     let kept: Vec<_> = samples.iter().filter(|s| !repeated(s)).collect();
     let mut tags: BTreeSet<String> = kept.iter().flat_map(|s| s.sample.tags.iter().cloned()).collect();
-    // A case has the tags that at least half of its samples have.
     let with = |tag: &String| kept.iter().filter(|s| s.sample.tags.contains(tag)).count();
     tags.retain(|tag| 2 * with(tag) >= kept.len());
+    tags
+}
+
+fn case_result(case: &StoredCase, view: &ViewCase, samples: &[&StoredSample]) -> CaseResult {
+    let status = if !view.summaries.is_empty() {
+        Status::Ok
+    } else if case.skip.is_some() || samples.iter().any(|s| s.sample.status == Status::Skipped) {
+        Status::Skipped
+    } else {
+        Status::Failed
+    };
+    let mut tags = view.tags.clone();
     let mut reason = view.lack.as_ref().map(|lack| lack.says.clone());
     if status == Status::Ok && reason.is_some() {
         tags.insert(SOME_ROUNDS_FAILED.to_owned());

@@ -4,7 +4,7 @@
 //! (METHOD rule 10). A round in which any of the wanted cells is missing is always left out. Where there are no
 //! figures, a [`Lack`] says why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_results::{
     Cost, Curve, KeyNumber, Lack, MetricSummary, Need, Params, RanBeside, Rounds, Take, disturbed_alike,
@@ -27,6 +27,8 @@ pub struct ViewCase {
     pub all: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Metric name → summary of all rounds.
     pub summaries: BTreeMap<String, MetricSummary>,
+    /// The tags that at least half of its samples have.
+    pub tags: BTreeSet<String>,
     /// What it ran on and beside.
     pub ran_beside: RanBeside,
 }
@@ -72,6 +74,13 @@ impl<'a> View<'a> {
     pub fn beside(&self, name: &str) -> impl Iterator<Item = &'a Params> {
         let params = self.own().iter().map(|c| &c.params);
         params.filter(move |p| p.get(name).is_some())
+    }
+
+    /// The tags of the case with these parameters: those that at least half of its samples have.
+    pub fn tags(&self, params: impl Into<Params>) -> impl Iterator<Item = &'a str> {
+        let params = params.into();
+        let case = self.own().iter().find(|c| c.params == params);
+        case.into_iter().flat_map(|c| &c.tags).map(String::as_str)
     }
 
     /// The most CPUs of any planned case, where that is more than one.

@@ -78,4 +78,4 @@ pub use topology::{Cache, CpuInfo, Topology, cores_first, parse_cpuinfo, smt_sib
 pub use usage::{
     Switches, Usage, switches_children, switches_self, usage_children, usage_self, usage_thread,
 };
-pub use user::{as_user, tasks_of, unused_user};
+pub use user::{as_user, run_as, tasks_of, unused_user};

@@ -12,7 +12,11 @@ use std::process::Command;
 
 use libc::c_long;
 use rustix::io::Errno;
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Gid, Signal, Uid, getpid, getppid, set_parent_process_death_signal};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, set_capabilities,
+    set_keep_capabilities, set_thread_res_gid, set_thread_res_uid,
+};
 
 /// Whose use of resources is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +59,32 @@ pub(crate) fn end_with_thread(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes two system calls and looks at its own copy of a number; its
     // errors are numbers too, so nothing is allocated, locked or shared.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Has what `command` starts run as this user, and the group of the same number, with one right of the superuser left:
+/// to read and write all files.
+pub(crate) fn run_as(command: &mut Command, user: u32) {
+    let become_user = move || {
+        set_keep_capabilities(true)?;
+        let group = Gid::from_raw(user);
+        set_thread_res_gid(group, group, group)?;
+        let user = Uid::from_raw(user);
+        set_thread_res_uid(user, user, user)?;
+        let files = CapabilitySet::DAC_OVERRIDE;
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: files,
+                permitted: files,
+                inheritable: files,
+            },
+        )?;
+        configure_capability_in_ambient_set(files, true)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls with numbers of its own; its errors are numbers too,
+    // so nothing is allocated, locked or shared.
+    unsafe { command.pre_exec(become_user) };
 }
 
 /// `mallopt`, of how large something is that is mapped for itself.

@@ -4,11 +4,14 @@
 //! meet the limit runs as a user of its own.
 
 use std::panic::resume_unwind;
+use std::process::Command;
 use std::{io, thread};
 
 use procfs::process::all_processes;
 use rustix::process::{Gid, Uid, getpid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+
+use crate::sys;
 
 /// Ids that systems give to nobody for long, and that a container's map of users has.
 const FIRST: u32 = 60_000;
@@ -55,11 +58,40 @@ pub fn as_user<T: Send>(user: u32, act: impl FnOnce() -> io::Result<T> + Send) -
     })
 }
 
+/// Has what `command` starts run as this user, and the group of the same number, as whom it may still read and write
+/// all files: its program may lie where only the superuser reads. Starting it fails where this process may not do that.
+///
+/// What is to end with a thread ([`end_with_this_thread`](crate::end_with_this_thread)) is told so after this: whoever
+/// becomes another user forgets it.
+pub fn run_as(command: &mut Command, user: u32) {
+    sys::run_as(command, user);
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::{getgid, getuid};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_program_of_another_user_reads_what_is_closed_to_others_and_is_counted_as_that_users() {
+        let user = unused_user().unwrap();
+        let folder = std::env::temp_dir().join(format!("threadgauge-user-{user}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let file = folder.join("closed");
+        std::fs::write(&file, "read").unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "id -u; cat \"$0\""]).arg(&file);
+        run_as(&mut command, user);
+        let said = command.output();
+        std::fs::remove_dir_all(&folder).unwrap();
+        match said {
+            Ok(said) => assert_eq!(String::from_utf8(said.stdout).unwrap(), format!("{user}\nread")),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
+        }
+    }
 
     #[test]
     fn the_tasks_of_a_user_are_those_of_all_its_processes() {

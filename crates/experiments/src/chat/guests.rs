@@ -1,18 +1,23 @@
-//! Chat servers of other runtimes, with the users that ours have, and the load of VolanoMark as one program in Java:
+//! Chat servers of other runtimes, with the users that ours have, many of one thread in paper,
+//! and the load of VolanoMark as one program in Java:
 //! users and server in one JVM, or in two.
 //!
 //! All talk twice: first while the runtime is cold, whose score stands beside, then again for the figures. Users of
 //! ours number their messages from 1, so others take the places of the first for that.
 
+use std::num::NonZeroUsize;
+
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::Cpus;
-use threadgauge_load::{AfterSending, LoadError, Plan as Users, Tally, Users as Threads};
-use threadgauge_results::{Figure, Runtime};
+use threadgauge_load::codec::Chat;
+use threadgauge_load::{AfterSending, Groups, Load, LoadError, Plan as Users, Tally, Users as Threads};
+use threadgauge_machine::Activity;
+use threadgauge_results::{Figure, Runtime, units};
 
 use super::case::{
-    BUSY, Case, MEMORY, MESSAGE_BYTES, MESSAGES, PATIENCE, ROOM, SCORE, SERVER, ServedBy, TIME, USERS,
-    USERS_OF_TEN_ROOMS, all_cpus, score,
+    BUSY, Case, MANY, MEMORY, MESSAGE_BYTES, MESSAGES, MESSAGES_OF_MANY, PATIENCE, ROOM, SCORE, SERVER,
+    ServedBy, TIME, USERS, USERS_OF_TEN_ROOMS, all_cpus, score,
 };
 use crate::guests::{Found, figures};
 use crate::runtimes::serving::{self, STARTUP};
@@ -23,6 +28,8 @@ use crate::servers::cpu_since;
 /// Messages sent and received a second while the runtime is cold.
 const COLD: Metric = metric("cold_messages_per_s", "messages/s");
 
+/// The most users that have threads.
+const MOST_WITH_THREADS: u64 = 2_000;
 /// Messages of each user in quick: a server that sends line by line takes ten seconds for as many as ours have.
 const FEW: u64 = 20;
 
@@ -31,6 +38,8 @@ words! {
     pub(super) enum Talkers {
         /// Ours: two blocking threads each.
         Threads = "threads",
+        /// Ours: one thread for all of them, on an event loop.
+        Loop = "loop",
         /// Two units each of the server's own JVM.
         SameJvm = "same-jvm",
         /// The same in a JVM of their own.
@@ -44,7 +53,7 @@ point! {
         runtime: Name,
         design: Name,
         clients: Talkers,
-        connections: u64 = 20..=2_000,
+        connections: u64 = 20..=10_000,
         /// Of each user.
         messages: u64 = 1..=100_000,
         cpus: u64 = 1..,
@@ -87,6 +96,10 @@ impl Guests {
         if !case.connections.is_multiple_of(ROOM) {
             return Err(refused(params, "connections", "a multiple of 20, a room's"));
         }
+        if case.clients != Talkers::Loop && case.connections > MOST_WITH_THREADS {
+            let wanted = "at most 2000, where clients is not loop";
+            return Err(refused(params, "connections", wanted));
+        }
         Ok(case)
     }
 }
@@ -110,11 +123,16 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
             (Some(_), _) => &[Talkers::SameJvm, Talkers::OtherJvm],
         };
         let in_java = in_java.iter().map(move |&clients| case.clients(clients));
+        let many = case
+            .clients(Talkers::Loop)
+            .connections(MANY[0])
+            .messages(MESSAGES_OF_MANY);
+        let many = (site.profile == Profile::Paper).then_some(many);
         let planned = move |case: Guests| PlannedCase {
             skip: lack.clone(),
             ..case.planned(server, starts)
         };
-        std::iter::once(case).chain(in_java).map(planned)
+        std::iter::once(case).chain(in_java).chain(many).map(planned)
     };
     serving::servers(&site.runtimes).flat_map(of_server).collect()
 }
@@ -129,7 +147,7 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
     let (runtime, server) = serving::begin(params, case.design, worker)?;
     has_room(case.connections, Addresses::Many)?;
     match case.clients {
-        Talkers::Threads => with_ours(case, &runtime, server, worker),
+        Talkers::Threads | Talkers::Loop => with_ours(case, &runtime, server, worker),
         Talkers::SameJvm | Talkers::OtherJvm => in_java(case, &runtime, server, params, worker),
     }
 }
@@ -144,16 +162,30 @@ fn with_ours(case: Guests, runtime: &Runtime, server: &Serves, worker: &mut Work
         patience: PATIENCE,
     };
     let failed = |error: LoadError| CaseError::failed("the users of the chat", error);
-    let connected = || Threads::connect(server.address(), plan()).map_err(failed);
-    let (users, cold) = connected()?
-        .talk(case.messages, AfterSending::GoOn)
-        .map_err(failed)?;
-    drop(users);
-    let users = connected()?;
-    let before = server.activity()?;
-    let (users, tally) = users.talk(case.messages, AfterSending::GoOn).map_err(failed)?;
-    let after = server.activity()?;
-    drop(users);
+    let by_threads = || -> Result<(Tally, [Activity; 2]), CaseError> {
+        let users = Threads::connect(server.address(), plan()).map_err(failed)?;
+        let before = server.activity()?;
+        let (users, tally) = users.talk(case.messages, AfterSending::GoOn).map_err(failed)?;
+        let after = server.activity()?;
+        drop(users);
+        Ok((tally, [before, after]))
+    };
+    let by_loop = || -> Result<(Tally, [Activity; 2]), CaseError> {
+        let mut users = Groups::connect(server.address(), &Chat, plan()).map_err(failed)?;
+        let load = Load::Counted {
+            messages: case.messages,
+            outstanding: NonZeroUsize::MIN,
+        };
+        let before = server.activity()?;
+        let tally = users.talk(load, Duration::ZERO).map_err(failed)?;
+        Ok((tally, [before, server.activity()?]))
+    };
+    let talked = || match case.clients {
+        Talkers::Loop => by_loop(),
+        _ => by_threads(),
+    };
+    let (cold, _) = talked()?;
+    let (tally, [before, after]) = talked()?;
     serving::end(server)?;
     let of_each = |time: Duration| time.as_nanos() as f64 / case.all() as f64;
     told(
@@ -183,7 +215,7 @@ fn in_java(
     worker: &mut Worker,
 ) -> Result<(), CaseError> {
     let unit = server.talks.ok_or_else(|| {
-        let wanted = format!("threads where the server is {}", server.design);
+        let wanted = format!("threads or loop, where the server is {}", server.design);
         refused(params, "clients", &wanted)
     })?;
     let deadline = case.planned(server, serving::starts(runtime)).deadline();
@@ -254,6 +286,10 @@ fn label(case: Guests) -> String {
     let server = serving::label(case.runtime, case.design);
     match case.clients {
         Talkers::Threads => server,
+        Talkers::Loop => format!(
+            "{server}, {} of one loop",
+            units::counted(case.connections as usize, "user")
+        ),
         Talkers::SameJvm => format!("{server}, with the users"),
         Talkers::OtherJvm => format!("{server}, users in another JVM"),
     }
@@ -285,7 +321,7 @@ pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
         "guests",
         "The chat by runtime",
         "200 users in ten rooms, on the same CPUs as the server; the score is of both. A runtime is warm: cold is the score \
-         of the first talk. Users are ours, two threads each, unless the name says that they are in Java, where each is two \
+         of the first talk. Users are ours, two threads each, unless the name says that they are of one loop or in Java, where each is two \
          units as the server's are: VolanoMark's load in one program. Start: until the server listens; of users and server \
          in one JVM, all that is no talking.",
         [
@@ -299,6 +335,11 @@ pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
         ],
         own.chain(guests).collect(),
     ));
+    // Of many users the original's network test is the measure, and it has another load.
+    let cases: Vec<Guests> = cases
+        .into_iter()
+        .filter(|case| case.clients != Talkers::Loop)
+        .collect();
     answer.facts.extend(facts(view, &cases));
     answer.figures.extend(chart(view, &cases, &beside));
 }
@@ -428,7 +469,10 @@ mod tests {
         );
         let selector = in_java().design(Name::new("selector"));
         let says = refused(selector, Some(script("java", "21", "")));
-        assert!(says.contains("clients is same-jvm; it must be threads"), "{says}");
+        assert!(
+            says.contains("clients is same-jvm; it must be threads or loop"),
+            "{says}"
+        );
     }
 
     #[test]
@@ -438,7 +482,7 @@ mod tests {
             ..testing::site(profile, 2)
         };
         let count = |profile| plan(&site(profile)).len();
-        assert_eq!(Profile::ALL.map(count), [6, 8, 8]);
+        assert_eq!(Profile::ALL.map(count), [6, 8, 12]);
         assert!(plan(&testing::site(Profile::Paper, 2)).is_empty());
     }
 

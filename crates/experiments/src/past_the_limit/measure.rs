@@ -46,7 +46,10 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
     let case = Case::possible(params)?;
     let cpus = Cpus::divided(case.server_cpus as usize)?;
     has_room(case.connections + case.newcomers + 1, Addresses::One)?;
-    let user = user_of(case.lacking)?;
+    let user = match case.lacking {
+        Lacking::Units => limited_user()?,
+        Lacking::Nothing | Lacking::Descriptors => None,
+    };
     let mut server = case.design.serve_as(user, "echo", &cpus)?;
     let address = server.address();
     let connect = move || served(address, case.connections);
@@ -81,9 +84,9 @@ fn broken(error: LoadError) -> CaseError {
     CaseError::failed("the clients", error)
 }
 
-/// The user as whom the server runs, where that is not this one: the kernel holds the superuser to no number of units.
-fn user_of(lacking: Lacking) -> Result<Option<u32>, CaseError> {
-    if lacking != Lacking::Units || !getuid().is_root() {
+/// The user as whom a program meets a limit on units, where it is not this one: the kernel holds no superuser to it.
+pub(super) fn limited_user() -> Result<Option<u32>, CaseError> {
+    if !getuid().is_root() {
         return Ok(None);
     }
     let lack = || Lack::new(Need::System, "needs a user whom nobody is, and there is none");
@@ -124,21 +127,32 @@ fn limit(case: Case, server: &Server, user: Option<u32>) -> Result<(), CaseError
             // A child that has ended meanwhile.
             Err(_) => Ok(()),
         }),
-        Lacking::Units => {
-            let counted = user.unwrap_or_else(|| getuid().as_raw());
-            let unknown = || CaseError::Failed("the units of a user cannot be counted here".to_owned());
-            let most = tasks_of(counted).ok_or_else(unknown)? + case.room;
-            let all = || processes().try_for_each(|pid| lower_limit_of(pid, Resource::Processes, most));
-            user.map_or_else(all, |user| as_user(user, all))
-        }
+        Lacking::Units => return leave_units(case.room, user),
     };
-    set.map_err(|error| match error.kind() {
+    set.map_err(not_limited)
+}
+
+/// Leaves all that runs below this process, as this user or the calling one, only so many more units.
+pub(super) fn leave_units(room: u64, user: Option<u32>) -> Result<(), CaseError> {
+    let counted = user.unwrap_or_else(|| getuid().as_raw());
+    let unknown = || CaseError::Failed("the units of a user cannot be counted here".to_owned());
+    let most = tasks_of(counted).ok_or_else(unknown)? + room;
+    let all = || {
+        let mut processes = descendants().into_iter();
+        processes.try_for_each(|pid| lower_limit_of(pid, Resource::Processes, most))
+    };
+    user.map_or_else(all, |user| as_user(user, all))
+        .map_err(not_limited)
+}
+
+fn not_limited(error: io::Error) -> CaseError {
+    match error.kind() {
         ErrorKind::PermissionDenied => {
-            let says = format!("a limit cannot be set on a running server here: {error}");
+            let says = format!("a limit cannot be set on a running program here: {error}");
             CaseError::Skipped(Lack::new(Need::System, says))
         }
-        _ => CaseError::failed("setting a limit on the server", error),
-    })
+        _ => CaseError::failed("setting a limit on a program that runs", error),
+    }
 }
 
 fn open_descriptors(pid: i32) -> io::Result<BTreeSet<u64>> {
@@ -237,7 +251,7 @@ fn tell(
 }
 
 /// As a shell says how a program ended.
-fn code(exit: ExitStatus) -> f64 {
+pub(super) fn code(exit: ExitStatus) -> f64 {
     let signal = exit.signal().map(|signal| 128 + signal);
     f64::from(exit.code().or(signal).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Lines that units of other runtimes print: the source's Java program, and the same in Go and Python.
+//! Lines that units of other runtimes print: the source's Java program, and the same in Go, Python and Rust.
 //!
 //! A guest makes its units, each prints its lines, and it prints the final word. It tells the time of that, taken
 //! inside as the source's Java program took it; the start of the runtime is no part of it, and stands beside. Sinks,

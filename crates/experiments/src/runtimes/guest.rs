@@ -63,6 +63,16 @@ fn start_with(
     arguments: &[&dyn ToString],
     deadline: Duration,
 ) -> Result<Talk, TalkError> {
+    let mut command = command(runtime, arguments)?;
+    Talk::begin_with(&mut command, input, deadline.mul_f64(OF_DEADLINE))
+}
+
+/// What starts the guest with these arguments.
+///
+/// # Errors
+///
+/// [`TalkError::Said`]: it has no program.
+pub fn command(runtime: &Runtime, arguments: &[&dyn ToString]) -> Result<Command, TalkError> {
     let (program, first) = runtime.command.split_first().ok_or_else(|| {
         let says = format!("the guest of {} has no program", runtime.name);
         TalkError::Said(says)
@@ -70,7 +80,7 @@ fn start_with(
     let mut command = Command::new(program);
     command.args(first);
     command.args(arguments.iter().map(|argument| argument.to_string()));
-    Talk::begin_with(&mut command, input, deadline.mul_f64(OF_DEADLINE))
+    Ok(command)
 }
 
 /// Starts the guest and reads its one line of figures. Blocks until it has ended.

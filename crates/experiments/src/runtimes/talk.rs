@@ -195,6 +195,12 @@ impl Talk {
         figures.map_err(|why| TalkError::Nonsense { line, why })
     }
 
+    /// From now on it has so long.
+    pub fn allow(&mut self, most: Duration) {
+        self.most = most;
+        self.until = Instant::now() + most;
+    }
+
     /// Ends its standard input.
     pub fn end_input(&mut self) {
         self.input = None;
@@ -227,16 +233,41 @@ impl Talk {
     /// When it takes too long or says too much.
     pub fn whole(mut self) -> Result<Whole, TalkError> {
         self.input = None;
+        let status = self.until_end()?;
+        let [output, complaint] = self.so_far();
+        Ok(Whole {
+            status,
+            output,
+            complaint,
+        })
+    }
+
+    /// All that it says until its end, or until its time is over: then it is ended, and has no status.
+    ///
+    /// # Errors
+    ///
+    /// When it says too much.
+    pub fn whole_or_hung(mut self) -> Result<(Option<ExitStatus>, String, String), TalkError> {
+        self.input = None;
+        let status = match self.until_end() {
+            Ok(status) => Some(status),
+            Err(TalkError::TooLong(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let [output, complaint] = self.so_far();
+        Ok((status, output, complaint))
+    }
+
+    fn until_end(&mut self) -> Result<ExitStatus, TalkError> {
         while self.output.is_some() || self.error.is_some() {
             self.hear()?;
         }
-        let status = self.wait()?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Whole {
-            status,
-            output: text(&self.said),
-            complaint: text(&self.complaint),
-        })
+        self.wait()
+    }
+
+    /// What it said and nobody has asked for, and what it wrote to its standard error.
+    fn so_far(&self) -> [String; 2] {
+        [&self.said, &self.complaint].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
     /// Its next line without the end; none where it has closed its standard output.

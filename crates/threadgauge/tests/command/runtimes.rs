@@ -174,3 +174,87 @@ fn an_interrupt_ends_a_guest_with_all_it_started_and_leaves_no_folder() {
     let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// A JVM that runs a case of the guest in this folder, once it has its own threads.
+fn warming_up(folder: &Path) -> Option<String> {
+    let is_it = |pid: &String| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).into_owned();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        words.contains(&*folder.to_string_lossy()) && words.contains("\0Guest\0create\0") && threads > 5
+    };
+    let pids = fs::read_dir("/proc").unwrap();
+    let pids = pids.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    pids.filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
+        .find(is_it)
+}
+
+#[test]
+fn a_second_interrupt_while_a_jvm_warms_up_ends_all_at_once_and_leaves_no_process() {
+    if Command::new("javac").arg("-version").output().is_err() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("tmp");
+    fs::create_dir(&folder).unwrap();
+    let only = "runtime=java,unit=platform,cpus=1";
+    let arguments = ["run", "create", "--runtime", "java", "--only", only];
+    let lasting = ["--set", "count=10000000", "--out", "r"];
+    let mut run = command(dir.path(), &[&arguments[..], &lasting].concat());
+    run.env("TMPDIR", &folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    wait_until("no JVM was started", || warming_up(&folder).is_some());
+    let jvm = warming_up(&folder).unwrap();
+    // The first ends the run behind the sample that is being taken, which lasts for a quarter of an hour.
+    send_signal(&run, "-INT");
+    let status = format!("/proc/{}/status", run.id());
+    let is_taken = |text: String| text.contains("ShdPnd:\t0000000000000000");
+    wait_until("the signal is not taken", || {
+        fs::read_to_string(&status).is_ok_and(is_taken)
+    });
+    assert!(runs(&jvm));
+    send_signal(&run, "-INT");
+    let mut said = String::new();
+    run.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{said}");
+    wait_until("the JVM is left", || !runs(&jvm) && warming_up(&folder).is_none());
+}
+
+#[test]
+fn of_two_versions_on_the_path_the_first_is_taken_and_the_other_by_its_name_and_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
+    for (folder, version) in [(&first, "3.12.1"), (&second, "3.9.2")] {
+        fs::create_dir(folder).unwrap();
+        python(&folder.join("python3"), version, ANSWERS);
+    }
+    let asked = format!("python,python-old={}", second.join("python3").display());
+    let only = "runtime=python,python-old,unit=thread,cpus=1";
+    let arguments = ["run", "create", "--runtime", &asked, "--only", only];
+    let briefly = ["--set", "count=20", "--rounds", "1", "--out", "r"];
+    let mut run = command(dir.path(), &[&arguments[..], &briefly].concat());
+    let usual = std::env::var("PATH").unwrap();
+    run.env(
+        "PATH",
+        format!("{}:{}:{usual}", first.display(), second.display()),
+    );
+    let output = run.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results = results(&dir.path().join("r"));
+    let cases = results["experiments"][0]["cases"].as_array().unwrap();
+    let told = cases.iter().map(|case| {
+        assert_eq!(case["status"], "ok", "{case}");
+        let name = case["params"]["runtime"].as_str().unwrap();
+        let tags = case["tags"].as_array().unwrap().iter();
+        let version = tags
+            .filter_map(|tag| tag.as_str()?.strip_prefix("version-"))
+            .next();
+        (name, version.unwrap())
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [("python", "3.12.1"), ("python-old", "3.9.2")]
+    );
+}
