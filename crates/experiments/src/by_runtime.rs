@@ -3,8 +3,8 @@
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::statistic::Estimate;
 use threadgauge_lab::whole::Whole;
-use threadgauge_results::Table;
 use threadgauge_results::units::with_unit;
+use threadgauge_results::{BY_RUNTIME, Table};
 
 use crate::footprint::by_runtime::{created, handing};
 use crate::footprint::guests::{Guests, memory};
@@ -90,7 +90,7 @@ pub fn table(run: &Whole<'_>) -> Option<Table> {
     });
     let heads = ["unit", "make and end", "a hop", "memory while idle"];
     Some(threadgauge_lab::chart::table(
-        "by-runtime",
+        BY_RUNTIME,
         "What a unit costs by runtime",
         format!("{} {NOTE}", advice(&all)),
         heads,

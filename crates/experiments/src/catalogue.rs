@@ -8,9 +8,9 @@ use threadgauge_lab::experiment::{Catalogue, Experiment};
 pub const CATALOGUE: Catalogue = Catalogue {
     experiments: EXPERIMENTS,
     tables: &[
+        crate::by_runtime::table,
         crate::source_004::table,
         crate::source_004::libraries,
-        crate::by_runtime::table,
     ],
 };
 

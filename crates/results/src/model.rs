@@ -580,6 +580,9 @@ pub struct Point {
     pub ci95: Option<[f64; 2]>,
 }
 
+/// The [id](Table::id) of the table of what a unit costs by runtime, and of the chart of the same.
+pub const BY_RUNTIME: &str = "by-runtime";
+
 /// A table in the layout of a source, ours beside theirs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {

@@ -5,7 +5,7 @@
 //! shows what there is.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Figure;
+use threadgauge_results::{BY_RUNTIME, Figure};
 
 use super::guests::{Guests, memory};
 use crate::{create, ring, runtimes};
@@ -44,7 +44,7 @@ pub fn chart(view: &View<'_>, [thread, process]: [Statistic; 2]) -> Option<Figur
         handed(ring::guests::hop(handing(case)))
     });
     let kept = line(kept(process), &|case| kept(memory(*case)));
-    Chart::new(view, "by-runtime", "What a unit costs by runtime")
+    Chart::new(view, BY_RUNTIME, "What a unit costs by runtime")
         .x(Scale::Category, "unit")
         .y(Scale::Log, "times a thread in C")
         .note(

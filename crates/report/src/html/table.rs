@@ -1,9 +1,10 @@
 //! Tables whose cells are words, in the layout of a source: of an experiment, and of several together.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{ExperimentResult, Results, Table};
+use threadgauge_results::{BY_RUNTIME, ExperimentResult, Results, Table};
 
 use super::cases::{self, Head};
+use super::figure;
 use super::text::{clean, coded, section_id, slug};
 
 /// One of an experiment; where it is long, its rest is folded.
@@ -13,15 +14,22 @@ pub(super) fn of_experiment(e: &ExperimentResult, table: &Table) -> Markup {
     cases::folding(&id, &table.title, &caption, &heads(table), rows(table))
 }
 
-/// Those over several experiments, each a section of a line that opens to the whole of it.
+/// Those over several experiments, each a section: of a line that opens to the whole of it, but for what a unit costs
+/// by runtime, which is there to be seen and has its chart.
 pub(super) fn of_run(results: &Results) -> Markup {
+    let figures = || results.experiments.iter().flat_map(|e| &e.figures);
     markup! {
         @for table in &results.tables {
             @let id = run_id(table);
+            @let head = markup! { h2 id=(format!("{id}-h")) { (clean(&table.title)) } };
+            @let shown = cases::scrolling(&format!("{id}-table"), &format!("Table: {}", table.title), &note(table), &heads(table), &rows(table));
             section id=(id) aria-labelledby=(format!("{id}-h")) {
-                details.line {
-                    summary { h2 id=(format!("{id}-h")) { (clean(&table.title)) } }
-                    (cases::scrolling(&format!("{id}-table"), &format!("Table: {}", table.title), &note(table), &heads(table), &rows(table)))
+                @if table.id == BY_RUNTIME {
+                    (head)
+                    (shown)
+                    @for f in figures().filter(|f| f.id == BY_RUNTIME) { (figure::of_run(f, &format!("{id}-f"))) }
+                } @else {
+                    details.line { summary { (head) } (shown) }
                 }
             }
         }
