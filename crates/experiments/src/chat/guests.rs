@@ -290,8 +290,8 @@ fn label(case: Guests) -> String {
             "{server}, {} of one loop",
             units::counted(case.connections as usize, "user")
         ),
-        Talkers::SameJvm => format!("{server}, with the users"),
-        Talkers::OtherJvm => format!("{server}, users in another JVM"),
+        Talkers::SameJvm => format!("{server}, one JVM"),
+        Talkers::OtherJvm => format!("{server}, two JVMs"),
     }
 }
 
@@ -398,7 +398,8 @@ fn chart(view: &View<'_>, cases: &[Guests], beside: &[Case]) -> Option<Figure> {
         .map(|(name, _, cold)| (&**name, cold.clone().map(|cold| cold.times(1e-3))));
     Chart::new(view, "guests", "200 users in ten rooms, by runtime")
         .note(
-            "Messages sent and received: VolanoMark's score. Users are ours unless the name says otherwise.",
+            "Messages sent and received: VolanoMark's score. Users are ours, but in Java with one JVM, which is the server's, \
+             and with two.",
         )
         .x(Scale::Category, "server")
         .y(Scale::Linear, "thousand messages a second")
@@ -502,7 +503,7 @@ mod tests {
         let mut answer = Answer::default();
         read(&view, &mut answer);
         let names: Vec<&str> = answer.tables[0].rows.iter().map(|row| &*row[0]).collect();
-        let own = ["platform", "virtual"].map(|unit| format!("Java, {unit} threads, with the users"));
+        let own = ["platform", "virtual"].map(|unit| format!("Java, {unit} threads, one JVM"));
         assert_eq!(names, ["C, two threads", &own[0], &own[1]]);
         let measured = |says: &str| {
             let fact = answer.facts.iter().find(|fact| fact.says.contains(says)).unwrap();

@@ -201,7 +201,7 @@ pub fn read(view: &View<'_>, answer: &mut Answer) {
 /// What a unit takes from batch to batch: the curve that says whether it is warm.
 fn warm_up(view: &View<'_>, cases: &[Guests]) -> Option<Figure> {
     let chart = Chart::new(view, "warm-up", "Making and ending a unit by runtime, from batch to batch")
-        .x(Scale::Linear, "batch")
+        .x(Scale::Linear, "batches so far")
         .y(Scale::Log, "time per unit, µs")
         .note("Ten batches of one loop, on one CPU, from the runtime's start on. The figure of a unit is of the last five.");
     let on_one = cases.iter().filter(|case| case.cpus == 1);

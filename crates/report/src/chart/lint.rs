@@ -130,7 +130,8 @@ fn says_its_unit(label: &str, scale: Scale) -> bool {
         "255 units = 1",
         "or reads in flight",
     ];
-    const COUNTS: [&str; 30] = [
+    const COUNTS: [&str; 31] = [
+        "batches",
         "ids",
         "computations",
         "connections",
