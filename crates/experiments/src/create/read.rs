@@ -589,7 +589,7 @@ fn table_003(view: &View<'_>) -> Table {
     let count = planned(view, THREAD).and_then(|thread| thread.int("count"));
     let count = count.map_or_else(|| "not measured".to_owned(), |n| format!("{n} of a kind"));
     let theirs = [
-        "",
+        "row",
         "published: processes, s",
         "published: threads, s",
         "published: Java threads, s",

@@ -123,7 +123,9 @@ fn row(
             @for (i, (param, number)) in columns.params.iter().zip(numbers).enumerate() {
                 @let value = clean(&Cases::param(case, param));
                 @let class = if *number { "n" } else { "p" };
-                @if i == 0 { th scope="row" class=(class) { (value) } } @else { td class=(class) { (value) } }
+                // A head of a row is never empty: a case of another runtime may lack what those in C are named by.
+                @if i == 0 { th scope="row" class=(class) { @if value.is_empty() { "–" } @else { (value) } } }
+                @else { td class=(class) { (value) } }
             }
             @for (i, metric) in metrics.iter().enumerate() { (cell(metric, metric.of(case), i >= ON_PAPER)) }
             @if notes { td.why { (coded(&columns.note(case))) } }

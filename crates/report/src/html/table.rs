@@ -1,7 +1,7 @@
 //! Tables whose cells are words, in the layout of a source: of an experiment, and of several together.
 
 use maud::{Markup, html as markup};
-use threadgauge_results::{BY_RUNTIME, ExperimentResult, Results, Table};
+use threadgauge_results::{BY_RUNTIME, ExperimentResult, Figure, Results, Table};
 
 use super::cases::{self, Head};
 use super::figure;
@@ -18,6 +18,13 @@ pub(super) fn of_experiment(e: &ExperimentResult, table: &Table) -> Markup {
 /// by runtime, which is there to be seen and has its chart.
 pub(super) fn of_run(results: &Results) -> Markup {
     let figures = || results.experiments.iter().flat_map(|e| &e.figures);
+    // It stands in its experiment, too, and no two have one name.
+    let charts = || {
+        figures().filter(|f| f.id == BY_RUNTIME).map(|f| Figure {
+            title: "Each over a thread in C".to_owned(),
+            ..f.clone()
+        })
+    };
     markup! {
         @for table in &results.tables {
             @let id = run_id(table);
@@ -27,7 +34,7 @@ pub(super) fn of_run(results: &Results) -> Markup {
                 @if table.id == BY_RUNTIME {
                     (head)
                     (shown)
-                    @for f in figures().filter(|f| f.id == BY_RUNTIME) { (figure::of_run(f, &format!("{id}-f"))) }
+                    @for f in charts() { (figure::of_run(&f, &format!("{id}-f"))) }
                 } @else {
                     details.line { summary { (head) } (shown) }
                 }

@@ -159,7 +159,9 @@ fn a_saying_in_per_cent_has_a_figure_in_per_cent() {
                 continue;
             };
             let decided = matches!(finding.verdict, Some(Verdict::Holds | Verdict::DoesNotHold));
-            if decided && claim.claim.contains(" %") && finding.measured.is_some() {
+            // Nothing can be cut by 600 %: that saying says itself that it means a sixth.
+            let in_percent = claim.claim.contains(" %") && claim.id != "nptl-create-destroy-6x-cheaper";
+            if decided && in_percent && finding.measured.is_some() {
                 let (_, row) = page
                     .split_once(&format!("<li id=\"claim-{}\"", claim.id))
                     .unwrap();
