@@ -15,6 +15,19 @@ use crate::guests::{Figures, Found};
 /// How long a guest may take of the deadline that its worker has: it is to say itself why there is no figure.
 const OF_DEADLINE: f64 = 0.9;
 
+/// The runtime that the worker was given.
+///
+/// # Errors
+///
+/// Failed where it was given none: its run was not begun with one.
+pub fn given(params: &Params, worker: &Worker) -> Result<Runtime, CaseError> {
+    worker.runtime().cloned().ok_or_else(|| {
+        let name = params.text("runtime").unwrap_or_default();
+        let says = format!("there is no guest for it: begin again with --runtime {name}");
+        CaseError::Failed(says)
+    })
+}
+
 /// The worker's runtime with its kind, and the unit of this name.
 ///
 /// # Errors
@@ -26,11 +39,7 @@ pub fn begin(
     unit: Name,
     worker: &mut Worker,
 ) -> Result<(Runtime, &'static Kind, &'static Unit), CaseError> {
-    let runtime = worker.runtime().cloned().ok_or_else(|| {
-        let name = params.text("runtime").unwrap_or_default();
-        let says = format!("there is no guest for it: begin again with --runtime {name}");
-        CaseError::Failed(says)
-    })?;
+    let runtime = given(params, worker)?;
     let kind = Kind::named(&runtime.kind).ok_or_else(|| {
         let says = format!("this version has no guest in {}", runtime.kind);
         CaseError::Failed(says)

@@ -11,6 +11,7 @@ use threadgauge_lab::prelude::*;
 use threadgauge_lab::server::{Cpus, Server};
 use threadgauge_results::Runtime;
 
+use super::guest::given;
 use super::{Kind, Name, Serves};
 
 /// From the start of a server's program until it listens.
@@ -54,11 +55,7 @@ pub fn begin(
     design: Name,
     worker: &mut Worker,
 ) -> Result<(Runtime, &'static Serves), CaseError> {
-    let runtime = worker.runtime().cloned().ok_or_else(|| {
-        let name = params.text("runtime").unwrap_or_default();
-        let says = format!("there is no guest for it: begin again with --runtime {name}");
-        CaseError::Failed(says)
-    })?;
+    let runtime = given(params, worker)?;
     let serves: &'static [Serves] = Kind::named(&runtime.kind).map_or(&[], |kind| kind.serves);
     let server = serves.iter().find(|server| server.design == design.name());
     let server = server.ok_or_else(|| {
