@@ -554,6 +554,27 @@ pub fn units(
     })
 }
 
+/// The cases of each unit of the runtimes that were asked for and whose guests have it: those that `cases` says, with
+/// what the unit lacks there.
+pub fn plan<C: IntoIterator<Item = PlannedCase>>(
+    site: &Site,
+    does: Does,
+    cases: impl Fn(Name, &'static Kind, &'static Unit) -> C,
+) -> Vec<PlannedCase> {
+    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
+        let kind = Kind::named(&runtime.kind)?;
+        let cases = cases(Name::new(&runtime.name), kind, unit).into_iter();
+        Some(cases.map(move |case| PlannedCase {
+            skip: lack.clone(),
+            ..case
+        }))
+    };
+    units(&site.runtimes, does)
+        .filter_map(of_unit)
+        .flatten()
+        .collect()
+}
+
 /// A plan with cases of guests beside its own, and the time that these take.
 #[must_use]
 pub fn beside(mut plan: Plan, site: &Site, guests: Vec<PlannedCase>) -> Plan {

@@ -5,7 +5,7 @@
 //! runtime is no part of either, and stands beside.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Figure, Runtime};
+use threadgauge_results::Figure;
 use threadgauge_stats::median;
 
 use crate::create::grid::{Case, Method};
@@ -79,24 +79,15 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
     let loop_us = site.profile.pick(100_000, 200_000, 30_000_000);
     let all_cpus = (site.cpus.len() as u64).max(2);
     let on = site.profile.pick(vec![1], vec![1, all_cpus], vec![1, all_cpus]);
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
+    runtimes::plan(site, Does::Create, |runtime, kind, unit| {
         let case = Guests {
-            runtime: Name::new(&runtime.name),
+            runtime,
             unit: Name::new(unit.name),
             count: (loop_us / unit.create_us).clamp(20, COUNT_003) / 10 * 10,
             cpus: 1,
         };
-        let planned = move |&cpus: &u64| PlannedCase {
-            skip: lack.clone(),
-            ..case.cpus(cpus).planned(kind, unit)
-        };
-        Some(on.iter().map(planned).collect::<Vec<_>>())
-    };
-    runtimes::units(&site.runtimes, Does::Create)
-        .filter_map(of_unit)
-        .flatten()
-        .collect()
+        on.iter().map(move |&cpus| case.cpus(cpus).planned(kind, unit))
+    })
 }
 
 /// Runs the case with these parameters.
@@ -216,7 +207,7 @@ fn warm_up(view: &View<'_>, cases: &[Guests]) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use threadgauge_lab::testing;
-    use threadgauge_results::{Status, Verdict};
+    use threadgauge_results::{Runtime, Status, Verdict};
 
     use super::*;
     use crate::create::EXPERIMENT;

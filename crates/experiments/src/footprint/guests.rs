@@ -44,22 +44,15 @@ impl Guests {
 
 /// The cases of each unit of the runtimes that were asked for.
 pub fn plan(site: &Site) -> Vec<PlannedCase> {
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
+    runtimes::plan(site, Does::Idle, |runtime, kind, unit| {
         let case = Guests {
-            runtime: Name::new(&runtime.name),
+            runtime,
             unit: Name::new(unit.name),
             count: unit.idle,
             cpus: 1,
         };
-        Some(PlannedCase {
-            skip: lack,
-            ..case.planned(kind, unit)
-        })
-    };
-    runtimes::units(&site.runtimes, Does::Idle)
-        .filter_map(of_unit)
-        .collect()
+        [case.planned(kind, unit)]
+    })
 }
 
 /// Runs the case with these parameters.

@@ -4,7 +4,6 @@
 //! than four fifths of a limit that others share, or half of the memory that is free.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Runtime;
 
 use super::case::{ALIVE, CENSORED};
 use crate::footprint::{memory_room, room};
@@ -41,22 +40,15 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
     if site.profile == Profile::Quick {
         return Vec::new();
     }
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
+    runtimes::plan(site, Does::Most, |runtime, kind, unit| {
         let case = Guests {
-            runtime: Name::new(&runtime.name),
+            runtime,
             unit: Name::new(unit.name),
             count: unit.most,
             cpus: 1,
         };
-        Some(PlannedCase {
-            skip: lack,
-            ..case.planned(kind, unit)
-        })
-    };
-    runtimes::units(&site.runtimes, Does::Most)
-        .filter_map(of_unit)
-        .collect()
+        [case.planned(kind, unit)]
+    })
 }
 
 /// Runs the case with these parameters.

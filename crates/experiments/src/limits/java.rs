@@ -129,17 +129,12 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
     if site.profile == Profile::Quick {
         return Vec::new();
     }
-    let of_kernel = runtimes::units(&site.runtimes, Does::Stacks).filter(|(_, unit, _)| !unit.in_runtime);
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
-        let (runtime, name) = (Name::new(&runtime.name), Name::new(unit.name));
-        let planned = move |case: Case| PlannedCase {
-            skip: lack.clone(),
-            ..case.planned(kind, unit)
-        };
-        Some([Case::printing(runtime, name), Case::stacks(runtime, name)].map(planned))
-    };
-    of_kernel.filter_map(of_unit).flatten().collect()
+    runtimes::plan(site, Does::Stacks, |runtime, kind, unit| {
+        let name = Name::new(unit.name);
+        let cases = [Case::printing(runtime, name), Case::stacks(runtime, name)];
+        let of_kernel = cases.into_iter().filter(|_| !unit.in_runtime);
+        of_kernel.map(|case| case.planned(kind, unit))
+    })
 }
 
 /// Runs the case with these parameters.

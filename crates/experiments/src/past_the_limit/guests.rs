@@ -10,7 +10,7 @@ use std::time::Instant;
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
 use threadgauge_machine::run_as;
-use threadgauge_results::{Runtime, Table};
+use threadgauge_results::Table;
 
 use super::measure::{code, leave_units, limited_user};
 use crate::guests::{figures, read as read_figures};
@@ -163,20 +163,13 @@ impl Guests {
 
 /// The cases of each unit of the runtimes that were asked for; quick leaves out those that meet no limit.
 pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
-        let case = Guests::of(Name::new(&runtime.name), Name::new(unit.name));
+    runtimes::plan(site, Does::Past, |runtime, kind, unit| {
+        let case = Guests::of(runtime, Name::new(unit.name));
         let own = own_bound(kind).map(|own| case.limit(Limit::Runtime).count(2 * own.most));
         let control = (site.profile != Profile::Quick).then(|| case.limit(Limit::Nothing));
         let cases = [Some(case), own, control].into_iter().flatten();
-        let planned = cases.map(move |case| PlannedCase {
-            skip: lack.clone(),
-            ..case.planned(kind, unit)
-        });
-        Some(planned.collect::<Vec<_>>())
-    };
-    let cases = runtimes::units(&site.runtimes, Does::Past).filter_map(of_unit);
-    cases.flatten().collect()
+        cases.map(|case| case.planned(kind, unit))
+    })
 }
 
 fn own_bound(kind: &Kind) -> Option<&'static OwnBound> {

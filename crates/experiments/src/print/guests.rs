@@ -7,7 +7,7 @@
 use std::process::Stdio;
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::{Runtime, units};
+use threadgauge_results::units;
 
 use super::case::{Buffering, Case, ELAPSED, LOGGED_PRINTS, Series, Sink, Unit as InC, WHOLE};
 use super::line::{LONGEST_PAYLOAD_BYTES, payload};
@@ -72,11 +72,10 @@ impl Guests {
 pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
     let sink = site.profile.pick(Sink::Pipe, Sink::Logged, Sink::Logged);
     let is_paper = site.profile == Profile::Paper;
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
+    let mut cases = runtimes::plan(site, Does::Print, |runtime, kind, unit| {
         let few = Series::Prints.at(LOGGED_PRINTS);
         let case = Guests {
-            runtime: Name::new(&runtime.name),
+            runtime,
             unit: Name::new(unit.name),
             units: few.units,
             prints: few.prints,
@@ -87,14 +86,8 @@ pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
         let as_the_source = case.units(SOURCE.units).prints(SOURCE.prints);
         let as_the_source = (is_paper && is_java(case)).then_some(as_the_source);
         let cases = [case].into_iter().chain(as_the_source);
-        let planned = cases.map(|case| PlannedCase {
-            skip: lack.clone(),
-            ..case.planned(kind, unit)
-        });
-        Some(planned.collect::<Vec<_>>())
-    };
-    let units = runtimes::units(&site.runtimes, Does::Print).filter_map(of_unit);
-    let mut cases: Vec<PlannedCase> = units.flatten().collect();
+        cases.map(|case| case.planned(kind, unit))
+    });
     if is_paper
         && cases
             .iter()

@@ -4,7 +4,6 @@
 //! What a guest tells is the whole hop. Nothing is taken off, since no two runtimes have the same token's own cost.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Runtime;
 
 use crate::guests::{Found, figures};
 use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
@@ -51,27 +50,17 @@ pub fn plan(site: &Site) -> Vec<PlannedCase> {
     let all_cpus = (site.cpus.len() as u64).max(2);
     let more = vec![(2, 1), (16, 1), (2, all_cpus), (16, all_cpus)];
     let rings = site.profile.pick(vec![(2, 1)], more.clone(), more);
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
-        let (runtime, name) = (Name::new(&runtime.name), Name::new(unit.name));
-        let planned = move |&(ring, cpus): &(u64, u64)| {
+    runtimes::plan(site, Does::Ring, |runtime, kind, unit| {
+        rings.iter().map(move |&(ring, cpus)| {
             let case = Guests {
                 runtime,
-                unit: name,
+                unit: Name::new(unit.name),
                 ring,
                 cpus,
             };
-            PlannedCase {
-                skip: lack.clone(),
-                ..case.planned(kind, unit)
-            }
-        };
-        Some(rings.iter().map(planned).collect::<Vec<_>>())
-    };
-    runtimes::units(&site.runtimes, Does::Ring)
-        .filter_map(of_unit)
-        .flatten()
-        .collect()
+            case.planned(kind, unit)
+        })
+    })
 }
 
 /// Runs the case with these parameters.

@@ -7,12 +7,11 @@
 
 use threadgauge_lab::point::refused;
 use threadgauge_lab::prelude::*;
-use threadgauge_results::Runtime;
 
 use super::case::{Kind as Work, as_usize};
 use super::claims::{ELAPSED, TURNAROUND};
 use crate::guests::{Figures, Found};
-use crate::runtimes::{self, Does, Kind, Name, Unit, guest};
+use crate::runtimes::{self, Does, Kind, Name, guest};
 
 /// Computations in a set, and the length of each.
 const COUNT: u64 = 8;
@@ -85,33 +84,26 @@ impl Figures for Ends {
 /// The cases of each unit of the runtimes that were asked for: computing by as many as there are CPUs, and waiting.
 pub(super) fn plan(site: &Site) -> Vec<PlannedCase> {
     let all_cpus = (site.cpus.len() as u64).max(2);
-    let of_unit = |(runtime, unit, lack): (&Runtime, &'static Unit, Option<Lack>)| {
-        let kind = Kind::named(&runtime.kind)?;
-        let (runtime, name) = (Name::new(&runtime.name), Name::new(unit.name));
-        let of = move |(work, degree, cpus): (Work, u64, u64)| PlannedCase {
-            skip: lack.clone(),
-            ..Guests {
+    runtimes::plan(site, Does::Pool, |runtime, kind, unit| {
+        let of = move |(work, degree, cpus): (Work, u64, u64)| {
+            let case = Guests {
                 runtime,
-                unit: name,
+                unit: Name::new(unit.name),
                 kind: work,
                 degree,
                 count: COUNT,
                 length_ms: LENGTH_MS,
                 cpus,
-            }
-            .planned(kind)
+            };
+            case.planned(kind)
         };
         let sets = [
             (Work::Cpu, 1, 1),
             (Work::Cpu, all_cpus, all_cpus),
             (Work::Io, COUNT, 1),
         ];
-        Some(sets.map(of))
-    };
-    runtimes::units(&site.runtimes, Does::Pool)
-        .filter_map(of_unit)
-        .flatten()
-        .collect()
+        sets.map(of)
+    })
 }
 
 /// Runs the case with these parameters.
