@@ -32,6 +32,7 @@ mod rounds;
 mod size;
 mod spdx;
 mod test;
+mod validate_advice;
 mod within;
 mod worker;
 
@@ -90,6 +91,8 @@ enum Chore {
     Size(size::Options),
     /// Pairs of runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
+    /// Workloads predicted by `advise` and then measured: hours, on a quiet machine; it goes on where it was ended
+    ValidateAdvice(validate_advice::Options),
     /// A test binary, ended where it takes much longer than it did before
     #[command(hide = true)]
     Within(within::Options),
@@ -132,6 +135,7 @@ fn run() -> Result<()> {
         Chore::Golden => golden::write(),
         Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+        Chore::ValidateAdvice(options) => validate_advice::run(&options),
         Chore::Within(options) => within::run(&options),
     }
 }

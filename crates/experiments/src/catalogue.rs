@@ -48,11 +48,16 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::null::EXPERIMENT,
 ];
 
-/// Every experiment, and the one about computations of the user's own, which runs only where they are given.
+/// Every experiment, and those about a user's own: computations, and the twin of a workload. They run only where these
+/// are given.
 #[must_use]
 pub fn runnable() -> Catalogue {
-    static ALL: LazyLock<Vec<&'static Experiment>> =
-        LazyLock::new(|| CATALOGUE.iter().chain([&crate::each::EACH]).collect());
+    static ALL: LazyLock<Vec<&'static Experiment>> = LazyLock::new(|| {
+        CATALOGUE
+            .iter()
+            .chain([&crate::each::EACH, &crate::twin::TWIN])
+            .collect()
+    });
     Catalogue {
         experiments: &ALL,
         ..CATALOGUE

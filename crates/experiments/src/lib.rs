@@ -36,6 +36,7 @@ pub mod source_004;
 pub mod stages;
 pub mod subscriptions;
 pub mod turnaround;
+pub mod twin;
 pub mod wake;
 
 mod catalogue;
@@ -51,7 +52,7 @@ pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};
 /// In a helper process that a case started, does the helper's work and does not return. In any other process, returns
 /// at once. The `main` of a program that serves as worker calls this first.
 pub fn helper() {
-    threadgauge_exec::process::helper(&[&turnaround::IN_A_HELPER]);
+    threadgauge_exec::process::helper(&[&turnaround::IN_A_HELPER, &twin::IN_A_HELPER]);
 }
 
 /// The worked example of CONTRIBUTING.md.

@@ -10,6 +10,7 @@ use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
 use threadgauge_results::LARGEST_SEED;
 
+use crate::commands::advise::options::AdviseOptions;
 use crate::commands::load::options::LoadOptions;
 use crate::commands::observe::options::ObserveOptions;
 use crate::commands::serve::settings::Settings;
@@ -133,6 +134,22 @@ waits of one task are told, with intervals from 20 looks on.
 Exit codes: 0 done, also where the process ended meanwhile; 2 used wrongly, or there was nothing to
 observe; 130 ended early by Ctrl-C, which ends with the report of what was seen.")]
     Observe(ObserveOptions),
+    /// How many, and which design, for a workload: predicted from what units cost here
+    #[command(after_help = "\
+Examples:
+  threadgauge advise --rate 1000/h --cpu 200ms --wait 30ms
+  threadgauge advise --tasks 500 --wait 120ms
+  threadgauge advise --connections 5000 --messages 6/min --fan-out 20
+  threadgauge advise --rate 40/s --cpu 25ms --wait 20ms --cpu-count 96 --quota 1.5 --program gunicorn
+  threadgauge advise --tasks 40 --cpu 2s --spread 80% --useful each --lengths known
+  threadgauge advise --like 1234 --rate 50/s --now 8
+  threadgauge advise --file workload.toml --json
+
+The first line says whether it matters at all. Then: what to do, with its figures beside those of other
+ways; what rules of thumb would cost; what would change the answer; and what all of it rests on. Costs
+are those of the newest run of this machine in ./threadgauge-results or in the current folder.
+What is missing is asked for on a terminal, or assumed and said.")]
+    Advise(Box<AdviseOptions>),
     /// Run one case in a process of its own; started by `run`
     #[command(hide = true)]
     Worker,

@@ -30,6 +30,14 @@ pub fn times(dir: &Path, run: &RunRecord, machine: &serde_json::Value, first: u3
     times
 }
 
+/// The newest results folders of this user that ended, the newest first: those where runs go, and in the current folder.
+pub fn newest() -> Vec<PathBuf> {
+    let folders = [Path::new("."), Path::new(DEFAULT_OUT)];
+    let mut stores: Vec<(SystemTime, PathBuf)> = folders.into_iter().flat_map(stores_in).collect();
+    stores.sort();
+    stores.into_iter().rev().take(READ).map(|(_, dir)| dir).collect()
+}
+
 /// The results folders of this user in a folder, and when each was written last.
 fn stores_in(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
     let own = rustix::process::getuid().as_raw();

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => commands::serve::serve(options),
         Command::Load(options) => commands::load::load(&options),
         Command::Observe(options) => commands::observe::observe(&options),
+        Command::Advise(options) => commands::advise::advise(&options),
         Command::Worker => commands::worker::worker(),
         Command::Generate { what } => commands::generate::generate(what),
     };

@@ -1,5 +1,7 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+#[path = "command/advise.rs"]
+mod advise;
 #[path = "command/each.rs"]
 mod each;
 #[path = "command/limited.rs"]
@@ -837,7 +839,9 @@ fn computations_run_in_threads_up_front_or_in_turn_in_a_pool_and_in_helper_proce
 #[test]
 fn every_command_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
-    for command in ["run", "list", "explain", "claims", "compare", "report", "doctor"] {
+    for command in [
+        "run", "list", "explain", "claims", "compare", "report", "doctor", "advise",
+    ] {
         let help = text(&threadgauge(dir.path(), &[command, "--help"]).stdout);
         assert!(
             help.contains(&format!("threadgauge {command}")) && help.contains("Example"),

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod advise;
 pub mod claims;
 pub mod compare;
 pub mod doctor;

@@ -13,7 +13,7 @@ mod seen;
 mod show;
 mod started;
 mod table;
-mod tasks;
+pub mod tasks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,13 +44,24 @@ const NOTICED: f64 = 1.1;
 
 /// Observes a process or a command, and prints what was seen.
 pub fn observe(options: &ObserveOptions) -> Done {
+    let (stop, asked) = signals::stop().context("signals cannot be handled")?;
+    let seen = seen(options, stop)?;
+    conclude(options, &seen, &asked)
+}
+
+/// Observes a process or a command, and prints nothing but what is shown meanwhile.
+pub fn watch(options: &ObserveOptions) -> Result<Seen> {
+    let (stop, _asked) = signals::stop().context("signals cannot be handled")?;
+    seen(options, stop)
+}
+
+fn seen(options: &ObserveOptions, stop: Arc<AtomicBool>) -> Result<Seen> {
     options.check()?;
     let words = options.words()?;
     if let Some(dir) = &options.out {
         check_folder(dir)?;
     }
     let tasks = Counter::open(options)?.map(Tasks::new);
-    let (stop, asked) = signals::stop().context("signals cannot be handled")?;
     let began = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     // Before files are kept open: what it starts has the limits of this process.
     let started = words.map(|words| Started::new(&words)).transpose()?;
@@ -58,8 +69,7 @@ pub fn observe(options: &ObserveOptions) -> Done {
     let _ = raise_to_hard(Resource::OpenFiles);
     let mut observed = Observed::begin(options, started, tasks, stop)?;
     let ending = observed.go_on()?;
-    let seen = observed.seen(ending, began)?;
-    conclude(options, &seen, &asked)
+    observed.seen(ending, began)
 }
 
 /// Keeps and shows what was seen.

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use signal_hook::low_level::pipe;
 use threadgauge_experiments::each::EACH;
 use threadgauge_experiments::runtimes::prepare::Prepared;
+use threadgauge_experiments::twin::TWIN;
 use threadgauge_experiments::{CATALOGUE, by_runtime, runnable};
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
@@ -39,6 +40,11 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(120);
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
+    run_then(options, |data| show(data, options))
+}
+
+/// The same, and shows it by this.
+pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>) -> Done {
     let (interrupts, asked) = interrupts()?;
     let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
@@ -91,7 +97,7 @@ pub fn run(options: &RunOptions) -> Done {
         _ => folder::write(&data, &dir),
     };
     let ending = ending?;
-    show(&data, options)?;
+    show(&data)?;
     closed?;
     let report = files?
         .into_iter()
@@ -154,6 +160,8 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
     let shortcut = guests::is_shortcut(&options.experiments);
     let mut named = match shortcut {
         true => experiments(CATALOGUE, &by_runtime::EXPERIMENTS.map(str::to_owned))?,
+        // By its name alone: it is about a workload that was told.
+        false if options.experiments == [TWIN.id] => vec![&TWIN],
         false => experiments(CATALOGUE, &options.experiments)?,
     };
     if let (Some(command), Some(items)) = (&options.each, &options.items) {

@@ -1,0 +1,590 @@
+//! Advice on a workload: whether it matters at all, what to do, what it rests on, and what would change it.
+
+use serde::Serialize;
+use threadgauge_results::units::{capitalised, count, counted, percent, with_unit};
+
+use crate::choose::{Choice, Goal, choose, goetz};
+use crate::costs::{Basis, Saying};
+use crate::design::{Candidate, Design, Machine, work_s};
+use crate::predict::{Drawn, GLANCE, Prediction, SEARCH, SHOW, predict};
+use crate::quantity::Rate;
+use crate::rules::{self, Said};
+use crate::settings::{Setting, settings};
+use crate::workload::{Coming, Useful, Workload};
+
+/// All that is said of a workload.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// The workload, with what was assumed.
+    pub workload: Workload,
+    /// Where it runs.
+    pub machine: Machine,
+    /// Whether it matters at all.
+    pub matters: Matters,
+    /// What is made small.
+    pub goal: Goal,
+    /// What to do, in a sentence or two.
+    pub says: String,
+    /// The advised candidate with its figures; none where nothing keeps up.
+    pub advised: Option<Prediction>,
+    /// The others that it was chosen among, one of a kind, and what the user has now.
+    pub others: Vec<Prediction>,
+    /// What rules of thumb would have cost.
+    pub thumbs: Vec<Thumb>,
+    /// What would change the answer, the nearest first.
+    pub changes: Vec<String>,
+    /// What the sources' rules say of it, with figures.
+    pub rules: Vec<Said>,
+    /// Claims that it rests on, and what the run says of them.
+    pub rests_on: Vec<Saying>,
+    /// Where costs are from.
+    pub costs: String,
+    /// Why arithmetic is not to be trusted here, if so.
+    pub doubt: Option<String>,
+    /// As settings of a program.
+    pub settings: Vec<Setting>,
+}
+
+/// Whether the choice of a design matters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Matters {
+    /// Whether it does.
+    pub does: bool,
+    /// In words: the first line.
+    pub says: String,
+    /// CPU time that is asked for, as a share of what there is; of a batch none.
+    pub utilisation: Option<f64>,
+    /// The least time in which a batch can be done, whatever the design, s.
+    pub least_s: Option<f64>,
+}
+
+/// What a rule of thumb says here, and what following it would cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Thumb {
+    /// The rule.
+    pub rule: &'static str,
+    /// Who said it.
+    pub source: &'static str,
+    /// How many it gives; none for one a task.
+    pub at_once: Option<usize>,
+    /// By how much worse its goal is, as a share; none where it does not keep up or does not fit into memory.
+    pub regret: Option<f64>,
+    /// Which 99 of 100 tasks do not exceed, s.
+    pub p99_s: Option<f64>,
+    /// Memory of units and tasks at work, B.
+    pub memory_bytes: f64,
+    /// Whether it is there.
+    pub fits: bool,
+}
+
+/// A time in words.
+pub(crate) fn time(s: f64) -> String {
+    with_unit(s * 1e9, None, "ns")
+}
+
+/// What a task is called.
+const fn noun(workload: &Workload) -> &'static str {
+    match workload.connections {
+        Some(_) => "message",
+        None => "task",
+    }
+}
+
+/// CPUs in words: *2 CPUs*, *1.5 CPUs*.
+pub(crate) fn cpus_in_words(cpus: f64) -> String {
+    match cpus {
+        1.0 => "1 CPU".to_owned(),
+        cpus => format!("{} CPUs", crate::quantity::short(cpus)),
+    }
+}
+
+/// Advises on a workload on a machine, with costs; as settings of `program` where one is named. Takes less than a
+/// second.
+#[must_use]
+pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Option<&str>) -> Advice {
+    let costs = &basis.costs;
+    let choice = choose(workload, machine, costs, SEARCH);
+    let goal = Goal::of(workload);
+    let drawn = Drawn::new(workload, SHOW);
+    let show = |candidate: Candidate| predict(candidate, workload, machine, costs, &drawn);
+    let advised = choice.advised().map(|prediction| show(prediction.candidate));
+    let others = shown(&choice, workload).into_iter().map(show).collect::<Vec<_>>();
+    let serial = show(one_worker(workload));
+    let matters = matters(workload, machine, &serial, advised.as_ref(), basis);
+    let rules = rules::said(workload, machine, basis, &choice, &show);
+    Advice {
+        says: says(workload, machine, &choice, advised.as_ref()),
+        matters,
+        goal,
+        thumbs: advised
+            .as_ref()
+            .map(|advised| thumbs(workload, machine, basis, advised))
+            .unwrap_or_default(),
+        changes: changes(workload, machine, basis),
+        rules,
+        rests_on: basis.sayings(claims(advised.as_ref())),
+        costs: basis.says.clone(),
+        doubt: doubt(workload, advised.as_ref()),
+        settings: program
+            .zip(advised.as_ref())
+            .map(|(program, advised)| settings(program, advised, workload, machine))
+            .unwrap_or_default(),
+        advised,
+        others,
+        workload: workload.clone(),
+        machine: *machine,
+    }
+}
+
+/// What one worker does: the way without any design.
+fn one_worker(workload: &Workload) -> Candidate {
+    let design = match (workload.connections, workload.interactive, workload.isolate) {
+        (Some(_), ..) => Design::Loops,
+        (None, _, true) => Design::Processes,
+        (None, true, false) => Design::Background,
+        (None, false, false) => Design::Serial,
+    };
+    Candidate::new(design, 1)
+}
+
+/// One of each other kind, the best of it, and what the user has now.
+fn shown(choice: &Choice, workload: &Workload) -> Vec<Candidate> {
+    let goal = Goal::of(workload);
+    let advised = choice.advised().map(|prediction| prediction.candidate);
+    let mut shown: Vec<Candidate> = Vec::new();
+    let kinds = [
+        Design::Serial,
+        Design::Background,
+        Design::Loops,
+        Design::Async,
+        Design::Threads,
+        Design::Processes,
+        Design::Stages,
+        Design::ThreadEach,
+        Design::ProcessEach,
+    ];
+    for design in kinds {
+        let of_kind = choice.predictions.iter().filter(|prediction| {
+            prediction.candidate.design == design && Some(prediction.candidate) != advised
+        });
+        let best = of_kind
+            .clone()
+            .map(|prediction| goal.value(prediction))
+            .fold(f64::INFINITY, f64::min);
+        // The smallest that is about as good as the best of its kind.
+        let smallest = of_kind
+            .filter(|prediction| goal.value(prediction) <= best * (1.0 + crate::choose::AS_GOOD))
+            .min_by_key(|prediction| (prediction.candidate.at_once, prediction.candidate.order));
+        if let Some(prediction) = smallest
+            && advised.is_none_or(|advised| advised.design != design)
+        {
+            shown.push(prediction.candidate);
+        }
+    }
+    if let (Some(now), Some(advised)) = (workload.now, advised)
+        && workload.connections.is_none()
+    {
+        let design = match advised.design {
+            Design::Processes | Design::Stages | Design::Async => advised.design,
+            _ => Design::Threads,
+        };
+        let own = if now == 1 {
+            one_worker(workload)
+        } else {
+            Candidate::new(design, now)
+        };
+        if own != advised && !shown.contains(&own) {
+            shown.push(own);
+        }
+    }
+    shown
+}
+
+fn matters(
+    workload: &Workload,
+    machine: &Machine,
+    serial: &Prediction,
+    advised: Option<&Prediction>,
+    basis: &Basis,
+) -> Matters {
+    let goal = Goal::of(workload);
+    let work_s = work_s(workload);
+    let cpus = machine.effective();
+    let on = cpus_in_words(cpus);
+    let value = advised.map_or(f64::INFINITY, |advised| goal.value(advised));
+    let gain = goal.value(serial) / value;
+    let in_time = match workload.goal_s {
+        Some(goal_s) => serial.keeps_up && serial.p99_s.is_some_and(|p99_s| p99_s.high <= goal_s),
+        None => serial.keeps_up && gain < 1.0 + crate::choose::AS_GOOD,
+    };
+    let does = !in_time || advised.is_none();
+    match workload.coming {
+        Coming::Rate(rate) => {
+            let utilisation = rate * work_s / cpus;
+            let (unit, unit_s) = [("a second", 1.0), ("a minute", 60.0), ("an hour", 3_600.0)]
+                .into_iter()
+                .find(|(_, s)| rate * s >= 20.0)
+                .unwrap_or(("a day", 86_400.0));
+            let asked = format!(
+                "{} {unit} need {} of CPU time {unit}, {} of {on}",
+                counted((rate * unit_s).round() as usize, noun(workload)),
+                time(rate * unit_s * work_s),
+                percent(utilisation)
+            );
+            let busy = serial.busy.unwrap_or(0.0);
+            let worker = match workload.connections {
+                Some(_) => "One event loop",
+                None => "One worker",
+            };
+            let rest = match (advised, does) {
+                (None, _) => "Nothing here keeps up with that".to_owned(),
+                (Some(_), false) => format!(
+                    "{worker} keeps up, busy for {} of the time: decide by what is simplest, and by what a crash may take \
+                     with it",
+                    percent(busy)
+                ),
+                (Some(_), true) if !serial.keeps_up => format!(
+                    "{worker} does not keep up: it would be busy for {} of the time",
+                    percent(busy)
+                ),
+                (Some(advised), true) => format!(
+                    "{worker} keeps up, busy for {} of the time, and a task takes {} rather than {}",
+                    percent(busy),
+                    serial.mean_s.map_or_else(String::new, |mean| time(mean.value)),
+                    advised.mean_s.map_or_else(String::new, |mean| time(mean.value))
+                ),
+            };
+            let word = if does { "Yes" } else { "Hardly" };
+            Matters {
+                does,
+                says: format!("{word}: {asked}. {rest}."),
+                utilisation: Some(utilisation),
+                least_s: None,
+            }
+        }
+        Coming::Batch(tasks) => {
+            let least_s = least_s(workload, machine, tasks, basis);
+            let word = if does { "Yes" } else { "Hardly" };
+            let serial_s = serial.elapsed_s.map_or(0.0, |elapsed| elapsed.value);
+            let of = match workload.useful {
+                Useful::Together => String::new(),
+                Useful::Each => format!(
+                    ", a result being there after {} at the mean",
+                    serial.mean_s.map_or_else(String::new, |mean| time(mean.value))
+                ),
+            };
+            Matters {
+                does,
+                says: format!(
+                    "{word}: {} one after the other take {}{of}. The least possible is {} on {on}.",
+                    counted(tasks, "task"),
+                    time(serial_s),
+                    time(least_s)
+                ),
+                utilisation: None,
+                least_s: Some(least_s),
+            }
+        }
+    }
+}
+
+/// The least time in which all can be done, s: CPUs, the lock, those for whom tasks wait, one task alone.
+fn least_s(workload: &Workload, machine: &Machine, tasks: usize, basis: &Basis) -> f64 {
+    let tasks = tasks as f64;
+    let cpu_s = work_s(workload);
+    let one_s = cpu_s / (workload.inner_threads as f64).min(machine.cpus.max(1.0)) + workload.wait_s;
+    if workload.depend {
+        return tasks * one_s;
+    }
+    let cpus = basis.costs.speed(machine.cpus).min(machine.effective());
+    let of_limit = workload
+        .limit
+        .map_or(0.0, |limit| tasks * workload.wait_s / limit as f64);
+    let of_rate = workload.limit_rate.map_or(0.0, |rate| tasks / rate);
+    [
+        one_s,
+        tasks * cpu_s / cpus,
+        tasks * cpu_s * workload.lock,
+        of_limit,
+        of_rate,
+    ]
+    .into_iter()
+    .fold(0.0, f64::max)
+}
+
+/// So many at once are seldom allowed without a word.
+const MANY: usize = 32;
+
+/// What to do.
+fn says(workload: &Workload, machine: &Machine, choice: &Choice, advised: Option<&Prediction>) -> String {
+    let Some(advised) = advised else {
+        let rate = workload.rate().map(|per_second| Rate { per_second });
+        let best = choice
+            .predictions
+            .iter()
+            .map(|prediction| prediction.throughput.value)
+            .fold(0.0, f64::max);
+        return match rate {
+            Some(rate) if best > 0.0 => format!(
+                "No design does {} here: the most is {}. Ask for less of each task, for fewer tasks, or for {} times as \
+                 much of what bounds it.",
+                rate.of("tasks"),
+                Rate { per_second: best }.of("tasks"),
+                crate::quantity::short((rate.per_second / best / crate::predict::BUSIEST).max(1.1))
+            ),
+            _ => "No design fits into the memory that there is: allow more (--memory-limit), or make a task smaller."
+                .to_owned(),
+        };
+    };
+    let what = advised.candidate.says(workload);
+    let why = match advised.candidate.design {
+        Design::Serial => {
+            "without any thread of its own: nothing else ends sooner by more than anybody would notice"
+        }
+        Design::Background => "beside the thread that answers the person, and no more",
+        Design::Async => "the fewest at once that is about as good as the best",
+        Design::Loops if advised.candidate.at_once == 1 => "for all clients; none of them has a thread",
+        Design::Loops => "each for its part of the clients; none of them has a thread",
+        Design::Threads | Design::Processes | Design::Stages => {
+            "the fewest that are about as good as the best"
+        }
+        Design::ThreadEach | Design::ProcessEach => "made when it comes",
+    };
+    let quota = match (machine.quota, advised.candidate.design) {
+        (Some(quota), Design::Threads | Design::Processes) if quota < machine.cpus => format!(
+            " Go by the quota of {}, not by the machine's {}.",
+            cpus_in_words(quota),
+            cpus_in_words(machine.cpus)
+        ),
+        _ => String::new(),
+    };
+    let asks = match workload.limit {
+        None if workload.wait_s > 0.0 && (MANY..usize::MAX).contains(&advised.candidate.at_once) => format!(
+            " Ask first whether those for whom tasks wait allow {} at once; if not, say how many (--limit).",
+            count(advised.candidate.at_once)
+        ),
+        _ => String::new(),
+    };
+    format!("{} ({why}).{quota}{asks}", capitalised(&what))
+}
+
+/// What rules of thumb give, and what following them costs.
+fn thumbs(workload: &Workload, machine: &Machine, basis: &Basis, advised: &Prediction) -> Vec<Thumb> {
+    let goal = Goal::of(workload);
+    let best = goal.value(advised);
+    let drawn = Drawn::new(workload, SEARCH);
+    let again = goal.value(&predict(
+        advised.candidate,
+        workload,
+        machine,
+        &basis.costs,
+        &drawn,
+    ));
+    let processes = advised.candidate.design.has_processes();
+    let thumb = |rule, source, candidate: Candidate| {
+        let prediction = predict(candidate, workload, machine, &basis.costs, &drawn);
+        let value = goal.value(&prediction);
+        let regret = (prediction.fits && value.is_finite() && best.is_finite()).then(|| value / again - 1.0);
+        Thumb {
+            rule,
+            source,
+            at_once: (candidate.at_once != usize::MAX && !candidate.design.comes_and_goes())
+                .then_some(candidate.at_once),
+            // What is drawn by chance makes some a little better than nothing.
+            regret,
+            p99_s: prediction.p99_s.map(|p99_s| p99_s.value),
+            memory_bytes: prediction.memory_bytes.value,
+            fits: prediction.fits,
+        }
+    };
+    let (pool, each) = match processes {
+        true => (Design::Processes, Design::ProcessEach),
+        false => (Design::Threads, Design::ThreadEach),
+    };
+    let all = match workload.coming {
+        Coming::Batch(tasks) => tasks,
+        Coming::Rate(_) => usize::MAX,
+    };
+    let one_each = match (workload.connections, processes) {
+        (Some(_), _) => "a thread for each client",
+        (None, false) => "a thread for each task",
+        (None, true) => "a process for each task",
+    };
+    let last = thumb(one_each, "", Candidate::new(each, all));
+    if workload.connections.is_some() {
+        return vec![last];
+    }
+    let cpus = (machine.cpus.round() as usize).max(1);
+    vec![
+        thumb("as many as CPUs", "the usual default", Candidate::new(pool, cpus)),
+        thumb(
+            "2 × CPUs + 1",
+            "gunicorn's manual",
+            Candidate::new(pool, 2 * cpus + 1),
+        ),
+        thumb(
+            "CPUs × (1 + wait / compute)",
+            "Goetz 2006",
+            Candidate::new(pool, goetz(workload, machine)),
+        ),
+        last,
+    ]
+}
+
+/// What can change, by which factor.
+struct Dimension {
+    change: fn(&mut Workload, &mut Machine, f64),
+    says: fn(&Workload, &Machine) -> String,
+    applies: fn(&Workload) -> bool,
+}
+
+const DIMENSIONS: [Dimension; 4] = [
+    Dimension {
+        change: |workload, _, factor| match &mut workload.coming {
+            Coming::Batch(tasks) => *tasks = ((*tasks as f64 * factor).round() as usize).max(1),
+            Coming::Rate(rate) => {
+                *rate *= factor;
+                if let Some(connections) = &mut workload.connections {
+                    connections.messages *= factor;
+                }
+            }
+        },
+        says: |workload, _| match (workload.coming, workload.connections) {
+            (Coming::Batch(tasks), _) => format!("with {}", counted(tasks, "task")),
+            (Coming::Rate(per_second), None) => format!("with {}", Rate { per_second }.of("tasks")),
+            (_, Some(connections)) => {
+                let of_each = Rate {
+                    per_second: connections.messages,
+                };
+                format!("with {} of each client", of_each.of("messages"))
+            }
+        },
+        applies: |_| true,
+    },
+    Dimension {
+        change: |workload, _, factor| workload.cpu_s *= factor,
+        says: |workload, _| {
+            format!(
+                "with {} of CPU time for each {}",
+                time(workload.cpu_s),
+                noun(workload)
+            )
+        },
+        applies: |workload| workload.cpu_s > 0.0,
+    },
+    Dimension {
+        change: |workload, _, factor| workload.wait_s *= factor,
+        says: |workload, _| format!("with {} of waiting for each task", time(workload.wait_s)),
+        applies: |workload| workload.wait_s > 0.0,
+    },
+    Dimension {
+        change: |_, machine, factor| {
+            // Where a quota bounds it, that changes; CPUs are whole.
+            match &mut machine.quota {
+                Some(quota) => *quota = (*quota * factor).min(machine.cpus),
+                None => machine.cpus = (machine.cpus * factor).round().max(1.0),
+            }
+        },
+        says: |_, machine| format!("on {}", cpus_in_words(machine.effective())),
+        applies: |_| true,
+    },
+];
+
+/// Of more than that the answer is another question.
+const FACTORS: [f64; 7] = [1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0];
+/// So many are told.
+const CHANGES: usize = 3;
+
+/// The nearest workloads at which another design, or half or twice as many, is advised.
+fn changes(workload: &Workload, machine: &Machine, basis: &Basis) -> Vec<String> {
+    let answer = |workload: &Workload, machine: &Machine| {
+        choose(workload, machine, &basis.costs, GLANCE)
+            .advised()
+            .map(|prediction| prediction.candidate)
+    };
+    let now = answer(workload, machine);
+    let mut found: Vec<(f64, String)> = Vec::new();
+    for dimension in DIMENSIONS
+        .iter()
+        .filter(|dimension| (dimension.applies)(workload))
+    {
+        for up in [true, false] {
+            let changed = FACTORS.iter().find_map(|&factor| {
+                let (mut workload, mut machine) = (workload.clone(), *machine);
+                (dimension.change)(
+                    &mut workload,
+                    &mut machine,
+                    if up { factor } else { 1.0 / factor },
+                );
+                let then = answer(&workload, &machine);
+                let differs = match (now, then) {
+                    (Some(now), Some(then)) => differs(now, then),
+                    (now, then) => now.is_some() != then.is_some(),
+                };
+                let whats = |then: Candidate| then.says(&workload);
+                let what = then.map_or_else(|| "no design keeps up".to_owned(), whats);
+                differs.then(|| {
+                    (
+                        factor,
+                        format!("{}: {what}", (dimension.says)(&workload, &machine)),
+                    )
+                })
+            });
+            found.extend(changed);
+        }
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.truncate(CHANGES);
+    found.into_iter().map(|(_, says)| says).collect()
+}
+
+fn differs(now: Candidate, then: Candidate) -> bool {
+    let [few, many] = [now.at_once.min(then.at_once), now.at_once.max(then.at_once)];
+    now.design != then.design || many >= few.saturating_mul(2) && many > few
+}
+
+/// The claims on which advice for a design rests.
+fn claims(advised: Option<&Prediction>) -> &'static [&'static str] {
+    match advised.map(|prediction| prediction.candidate.design) {
+        None => &[],
+        Some(Design::Serial) => &["threads-are-not-free", "one-thread-gains-nothing-from-second-cpu"],
+        Some(Design::Background) => &[
+            "background-work-keeps-foreground-responsive",
+            "one-background-thread-for-cpu-work",
+        ],
+        Some(Design::Async) => &["async-io-rivals-io-threads", "io-threads-do-not-slow-others"],
+        Some(Design::Loops) => &["threads-are-not-free", "fork-per-client-dearest"],
+        Some(Design::Threads) => &[
+            "cpu-concurrent-faster-on-smp",
+            "io-threads-do-not-slow-others",
+            "two-threads-optimal-on-two-cpus",
+        ],
+        Some(Design::ThreadEach) => &["process-create-destroy-over-10x-thread", "threads-are-not-free"],
+        Some(Design::Processes | Design::ProcessEach) => &[
+            "crashing-process-spares-others",
+            "process-memory-heavier-than-thread",
+            "process-cpu-use-lower",
+        ],
+        Some(Design::Stages) => &["thread-sharing-faster-than-ipc", "crashing-process-spares-others"],
+    }
+}
+
+/// Why arithmetic alone is no answer, if so.
+fn doubt(workload: &Workload, advised: Option<&Prediction>) -> Option<String> {
+    let overhead = advised?.overhead;
+    let reason = if overhead > 0.2 {
+        format!(
+            "what units cost is {} of a task's own work, and costs under load differ from those alone",
+            percent(overhead)
+        )
+    } else if workload.lock > 0.05 {
+        "how threads fight for a lock depends on how long it is held and by whom".to_owned()
+    } else if workload.inner_threads > 1 {
+        "a library's own threads seldom share work equally".to_owned()
+    } else {
+        return None;
+    };
+    Some(format!(
+        "Arithmetic is not trusted here: {reason}. Use --measure."
+    ))
+}

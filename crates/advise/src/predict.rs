@@ -1,0 +1,357 @@
+//! What a candidate does to a workload: elapsed time, throughput, time of a task, CPU and memory, each with an interval.
+//!
+//! Tasks are drawn by seed, the same for all candidates, so that two of them differ by what they do and not by what
+//! they were given. An interval spans the seeds, widened by what the costs leave open and by [`MODEL`].
+
+use serde::Serialize;
+
+use crate::costs::Costs;
+use crate::design::{Candidate, Machine, Model, Order, work_s};
+use crate::simulator::{Outcome, Task, simulate};
+use crate::workload::{Coming, Workload};
+
+/// By so much the model is off beside what the costs leave open; by validation, see `cargo xtask validate-advice`.
+pub const MODEL: f64 = 0.05;
+/// Who is busier than that has a queue that grows, or nearly.
+pub const BUSIEST: f64 = 0.95;
+
+/// A figure with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figure {
+    /// The likely one.
+    pub value: f64,
+    /// 9 of 10 measured ones are above it and below `high`.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
+}
+
+impl Figure {
+    fn of(mut values: Vec<f64>, uncertain: f64) -> Self {
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (values.first().copied(), values.last().copied());
+        Self {
+            value: values.get(values.len() / 2).copied().unwrap_or(0.0),
+            low: least.unwrap_or(0.0) / (1.0 + uncertain),
+            high: most.unwrap_or(0.0) * (1.0 + uncertain),
+        }
+    }
+}
+
+/// What a candidate does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// In plain words.
+    pub says: String,
+    /// The part of what it could do that is asked of it; of a batch none.
+    pub busy: Option<f64>,
+    /// Whether it keeps up with what comes.
+    pub keeps_up: bool,
+    /// Whether its memory is there.
+    pub fits: bool,
+    /// From the start until the last is done, s; of a batch.
+    pub elapsed_s: Option<Figure>,
+    /// Tasks a second.
+    pub throughput: Figure,
+    /// From its arrival (of a batch the start) until a task is done, at the mean, s; none where it does not keep up.
+    pub mean_s: Option<Figure>,
+    /// The same, which 99 of 100 do not exceed.
+    pub p99_s: Option<Figure>,
+    /// CPU time of a task with what the design adds, s.
+    pub cpu_s: Figure,
+    /// Of that, what the design adds, as a share of the work.
+    pub overhead: f64,
+    /// Memory of units and tasks at work, B.
+    pub memory_bytes: Figure,
+    /// Time in which a quota stops those who want to compute, as a share of all.
+    pub throttled: f64,
+}
+
+/// How much is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// Tasks, of a longer list and of what comes over time.
+    pub tasks: usize,
+    /// How often they are drawn anew.
+    pub seeds: u64,
+}
+
+/// For choosing.
+pub(crate) const SEARCH: Effort = Effort {
+    tasks: 1_200,
+    seeds: 1,
+};
+/// For what is shown: quantile 0.99 needs a thousand.
+pub(crate) const SHOW: Effort = Effort {
+    tasks: 2_000,
+    seeds: 5,
+};
+/// For what would change the answer.
+pub(crate) const GLANCE: Effort = Effort { tasks: 300, seeds: 1 };
+
+/// A task as it was drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DrawnTask {
+    /// When it comes, s after the start.
+    pub arrives_s: f64,
+    /// CPU time of its work, s.
+    pub cpu_s: f64,
+    /// For how long it waits, s.
+    pub wait_s: f64,
+}
+
+/// Tasks drawn once, for all candidates.
+#[derive(Debug, Clone)]
+pub struct Drawn {
+    seeds: Vec<Vec<DrawnTask>>,
+    /// Tasks of a longer list that are not simulated.
+    left: f64,
+}
+
+impl Drawn {
+    /// Tasks of a workload, the same for the same effort.
+    #[must_use]
+    pub fn new(workload: &Workload, effort: Effort) -> Self {
+        let (count, left) = match workload.coming {
+            Coming::Batch(tasks) => {
+                let count = tasks.min(effort.tasks);
+                (count, (tasks - count) as f64)
+            }
+            Coming::Rate(_) => (effort.tasks, 0.0),
+        };
+        let work_s = work_s(workload);
+        let seed = |seed: u64| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut now_s = 0.0;
+            let task = |_| {
+                if let Coming::Rate(rate) = workload.coming {
+                    now_s += -(1.0 - random.f64()).ln() / rate;
+                }
+                DrawnTask {
+                    arrives_s: now_s,
+                    cpu_s: work_s * lognormal(&mut random, workload.spread),
+                    wait_s: workload.wait_s * lognormal(&mut random, workload.spread),
+                }
+            };
+            (0..count).map(task).collect()
+        };
+        Self {
+            seeds: (1..=effort.seeds).map(seed).collect(),
+            left,
+        }
+    }
+
+    /// Those of the first seed.
+    #[must_use]
+    pub fn first(&self) -> &[DrawnTask] {
+        self.seeds.first().map_or(&[], |tasks| tasks)
+    }
+}
+
+/// A factor with mean 1 and this standard deviation.
+fn lognormal(random: &mut fastrand::Rng, spread: f64) -> f64 {
+    // Box and Muller (1958). Drawn in any case, so that a spread does not change who comes when.
+    let (a, b) = (1.0 - random.f64(), random.f64());
+    if spread <= 0.0 {
+        return 1.0;
+    }
+    let normal = (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos();
+    let variance = spread.mul_add(spread, 1.0).ln();
+    variance.sqrt().mul_add(normal, -variance / 2.0).exp()
+}
+
+/// What the candidate does to tasks that were drawn.
+#[must_use]
+pub fn predict(
+    candidate: Candidate,
+    workload: &Workload,
+    machine: &Machine,
+    costs: &Costs,
+    drawn: &Drawn,
+) -> Prediction {
+    let model = Model::new(candidate, workload, machine, costs);
+    let work_s = work_s(workload).max(1e-12);
+    let [least_s, likely_s, most_s] = model.overhead_s;
+    let service_s = work_s + likely_s + workload.wait_s;
+    let of_costs = (most_s - least_s) / 2.0 / service_s;
+    let uncertain = MODEL.hypot(of_costs);
+    let capacity = model.capacity();
+    let busy = workload.rate().map(|rate| rate / capacity);
+    let keeps_up = busy.is_none_or(|busy| busy < BUSIEST);
+    let memory = model.memory_bytes;
+    let cpu = |end_s: f64| work_s + end_s;
+    let mut prediction = Prediction {
+        candidate,
+        says: candidate.says(workload),
+        busy,
+        keeps_up,
+        fits: model.fits(),
+        elapsed_s: None,
+        throughput: Figure {
+            value: capacity,
+            low: capacity / (1.0 + uncertain),
+            high: capacity * (1.0 + uncertain),
+        },
+        mean_s: None,
+        p99_s: None,
+        cpu_s: Figure {
+            value: cpu(likely_s),
+            low: cpu(least_s),
+            high: cpu(most_s),
+        },
+        overhead: likely_s / work_s,
+        memory_bytes: Figure {
+            value: memory,
+            low: memory / 1.2,
+            high: memory * 1.2,
+        },
+        throttled: 0.0,
+    };
+    if !keeps_up {
+        return prediction;
+    }
+    let outcomes: Vec<Outcome> = drawn
+        .seeds
+        .iter()
+        .map(|tasks| simulate(&model.system, &tasks_of(&model, tasks)))
+        .collect();
+    let figure = |of: &dyn Fn(&Outcome) -> f64| Figure::of(outcomes.iter().map(of).collect(), uncertain);
+    if let Coming::Batch(_) = workload.coming {
+        // Of a list that is longer than what is simulated the rest goes on as in the middle of that.
+        let rest_s = |outcome: &Outcome| drawn.left / pace(outcome, candidate.at_once).unwrap_or(capacity);
+        prediction.elapsed_s = Some(figure(&|outcome| outcome.end_s + rest_s(outcome)));
+        prediction.mean_s = Some(figure(&|outcome| outcome.mean_s() + rest_s(outcome) / 2.0));
+        prediction.p99_s = Some(figure(&|outcome| {
+            outcome.quantile_s(0.99) + 0.99 * rest_s(outcome)
+        }));
+        let tasks = drawn.first().len() as f64 + drawn.left;
+        prediction.throughput = figure(&|outcome| tasks / (outcome.end_s + rest_s(outcome)));
+    } else {
+        prediction.mean_s = Some(figure(&|outcome| outcome.mean_s()));
+        prediction.p99_s = Some(figure(&|outcome| outcome.quantile_s(0.99)));
+    }
+    prediction.throttled =
+        figure(&|outcome| outcome.throttled_s / outcome.end_s.max(f64::MIN_POSITIVE)).value;
+    prediction
+}
+
+/// Tasks a second in the middle of a list: between a quarter and three quarters of it. None where so many are at once
+/// that it has no middle.
+fn pace(outcome: &Outcome, at_once: usize) -> Option<f64> {
+    let mut finished: Vec<f64> = outcome.done.iter().map(|done| done.finished_s).collect();
+    finished.sort_by(f64::total_cmp);
+    let [first, last] = [finished.len() / 4, finished.len() * 3 / 4];
+    let takes_s = finished.get(last)? - finished.get(first)?;
+    (at_once <= first && takes_s > 0.0).then(|| (last - first) as f64 / takes_s)
+}
+
+fn tasks_of(model: &Model<'_>, drawn: &[DrawnTask]) -> Vec<Task> {
+    let order = model.candidate.order;
+    let rank = |length_s: f64| match order {
+        Order::Given => 0.0,
+        Order::Shortest => length_s,
+        Order::Longest => -length_s,
+    };
+    let task = |drawn: &DrawnTask| Task {
+        arrives_s: drawn.arrives_s,
+        steps: model.steps(drawn.cpu_s, drawn.wait_s),
+        rank: rank(drawn.cpu_s + drawn.wait_s),
+    };
+    let mut tasks: Vec<Task> = drawn.iter().map(task).collect();
+    if order != Order::Given {
+        // All are there at once, and who is first finds a place free whatever its rank.
+        tasks.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+    }
+    tasks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::Design;
+    use crate::quantity::Count;
+    use crate::workload::Description;
+
+    fn workload(tasks: usize, spread: f64) -> Workload {
+        let said = Description {
+            tasks: Some(Count(tasks)),
+            cpu_s: Some(0.01),
+            wait_s: Some(0.03),
+            ..Description::default()
+        };
+        let workload = Workload::of(&said).unwrap();
+        Workload { spread, ..workload }
+    }
+
+    fn elapsed_s(tasks: usize, candidate: Candidate, simulated: usize) -> f64 {
+        let machine = Machine {
+            cpus: 2.0,
+            quota: None,
+            memory_bytes: None,
+        };
+        let workload = workload(tasks, 0.0);
+        let drawn = Drawn::new(
+            &workload,
+            Effort {
+                tasks: simulated,
+                seeds: 1,
+            },
+        );
+        let prediction = predict(candidate, &workload, &machine, &Costs::shipped(), &drawn);
+        prediction.elapsed_s.unwrap().value
+    }
+
+    #[test]
+    fn a_long_list_is_as_if_all_of_it_were_simulated() {
+        for (design, at_once) in [
+            (Design::Serial, 1),
+            (Design::Threads, 4),
+            (Design::Threads, 64),
+            (Design::Async, 8),
+            (Design::ThreadEach, 2_000),
+        ] {
+            let candidate = Candidate::new(design, at_once);
+            let [part, whole] = [600, 2_000].map(|simulated| elapsed_s(2_000, candidate, simulated));
+            assert!(
+                (part / whole - 1.0).abs() < 0.05,
+                "{design:?} {at_once}: {part} {whole}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_have_the_mean_and_the_spread_that_were_told() {
+        for spread in [0.0, 0.3, 1.0] {
+            let effort = Effort {
+                tasks: 100_000,
+                seeds: 1,
+            };
+            let drawn = Drawn::new(&workload(100_000, spread), effort);
+            let cpu: Vec<f64> = drawn.first().iter().map(|task| task.cpu_s).collect();
+            let mean = cpu.iter().sum::<f64>() / cpu.len() as f64;
+            let variance = cpu.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / cpu.len() as f64;
+            assert!((mean / 0.01 - 1.0).abs() < 0.02, "{mean}");
+            assert!(
+                (variance.sqrt() / mean - spread).abs() < 0.05,
+                "{spread}: {variance}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_comes_over_time_comes_as_often_as_was_told() {
+        let said = Workload {
+            coming: Coming::Rate(50.0),
+            ..workload(1, 0.0)
+        };
+        let effort = Effort {
+            tasks: 10_000,
+            seeds: 2,
+        };
+        let drawn = Drawn::new(&said, effort);
+        let last = drawn.first().last().unwrap().arrives_s;
+        assert!((10_000.0 / last / 50.0 - 1.0).abs() < 0.05, "{last}");
+    }
+}

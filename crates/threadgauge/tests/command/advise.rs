@@ -1,0 +1,182 @@
+//! `advise` as a user has it: the questions of the documents, bad input, a twin measured.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{text, threadgauge};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Each `$ threadgauge advise …` of a page, with the lines that are shown below it.
+fn shown(page: &str) -> Vec<(String, Vec<String>)> {
+    let blocks = page.split("```console\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split_once("\n```").map(|(block, _)| block));
+    let of_advise = blocks.filter_map(|block| {
+        let mut lines = block.lines();
+        let mut command = lines.next()?.strip_prefix("$ threadgauge advise ")?.to_owned();
+        while let Some(begin) = command.strip_suffix('\\') {
+            command = format!("{begin}{}", lines.next()?.trim_start());
+        }
+        Some((command, lines.map(str::to_owned).collect()))
+    });
+    of_advise.collect()
+}
+
+/// Whether these lines are shown as they are; `…` stands for any that are left out.
+fn is_as_shown(lines: &[String], printed: &[&str]) -> bool {
+    match lines.split_first() {
+        None => printed.is_empty(),
+        Some((first, rest)) if first == "…" => {
+            (0..=printed.len()).any(|at| is_as_shown(rest, &printed[at..]))
+        }
+        Some((first, rest)) => printed
+            .split_first()
+            .is_some_and(|(line, printed)| line == first && is_as_shown(rest, printed)),
+    }
+}
+
+#[test]
+fn what_the_documents_show_is_what_is_printed() {
+    let mut seen = 0;
+    for page in ["README.md", "docs/decide.md"] {
+        let page_text = fs::read_to_string(root().join(page)).unwrap();
+        for (command, lines) in shown(&page_text) {
+            seen += 1;
+            let mut words = vec!["advise".to_owned()];
+            words.extend(shlex::split(&command).unwrap());
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let output = threadgauge(root(), &words);
+            assert!(
+                output.status.success(),
+                "{page}: {command}: {}",
+                text(&output.stderr)
+            );
+            let printed = text(&output.stdout);
+            let printed: Vec<&str> = printed.lines().collect();
+            assert!(
+                is_as_shown(&lines, &printed),
+                "{page}: {command} prints\n{}",
+                printed.join("\n")
+            );
+        }
+    }
+    assert!(seen >= 4, "{seen}");
+}
+
+#[test]
+fn a_page_that_shows_something_else_is_noticed() {
+    let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    assert!(is_as_shown(&lines("a … d"), &["a", "b", "c", "d"]));
+    assert!(is_as_shown(&lines("a …"), &["a"]));
+    assert!(!is_as_shown(&lines("a c"), &["a", "b"]));
+    assert!(!is_as_shown(&lines("a … c"), &["a", "b"]));
+    assert!(!is_as_shown(&lines("a"), &["a", "b"]));
+}
+
+#[test]
+fn a_workload_that_makes_no_sense_says_which_field_and_an_example() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |words: &[&str]| {
+        let output = threadgauge(dir.path(), &[&["advise"], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        text(&output.stderr)
+    };
+    assert!(refused(&[]).contains("--rate 1000/h"));
+    assert!(refused(&["--tasks", "5"]).contains("--cpu 200ms"));
+    assert!(refused(&["--tasks", "5", "--rate", "1/s", "--cpu", "1s"]).contains("contradict"));
+    assert!(refused(&["--tasks", "5", "--cpu=-1s"]).contains("--cpu"));
+    assert!(refused(&["--tasks", "0", "--cpu", "1s"]).contains("--tasks"));
+    assert!(refused(&["--tasks", "5", "--cpu", "1s", "--quota", "0"]).contains("--quota 1.5"));
+    assert!(
+        refused(&["--tasks", "5", "--cpu", "1s", "--cpu-count", "2", "--quota", "3"])
+            .contains("there are 2 CPUs")
+    );
+    assert!(refused(&["--tasks", "5", "--cpu", "1s", "--program", "apache"]).contains("gunicorn"));
+    assert!(refused(&["--tasks", "5", "--cpu", "1s", "--from", "nowhere"]).contains("nowhere"));
+    assert!(refused(&["--like", "1"]).contains("--rate"));
+    fs::write(dir.path().join("w.toml"), "ratte = \"5/s\"\n").unwrap();
+    let unknown = refused(&["--file", "w.toml"]);
+    assert!(
+        unknown.contains("w.toml") && unknown.contains("--rate"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_file_and_flags_are_one_workload_and_json_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        dir.path().join("w.toml"),
+        "rate = \"1000/h\"\ncpu = \"200ms\"\nwait = \"30ms\"\n",
+    )
+    .unwrap();
+    let words = [
+        "advise",
+        "--file",
+        "w.toml",
+        "--cpu-count",
+        "2",
+        "--now",
+        "4",
+        "--json",
+    ];
+    let output = threadgauge(dir.path(), &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let at = |pointer: &str| {
+        json.pointer(pointer)
+            .unwrap_or_else(|| panic!("{pointer}: {json:#}"))
+    };
+    assert_eq!(at("/matters/does"), false);
+    assert_eq!(at("/advised/candidate/design"), "serial");
+    assert_eq!(at("/workload/now"), 4);
+    assert_eq!(at("/measured"), &Value::Null);
+    // There is no run in an empty folder, and it says so.
+    assert!(
+        at("/costs")
+            .as_str()
+            .unwrap()
+            .contains("No run of this machine is here")
+    );
+}
+
+#[test]
+fn a_twin_is_measured_and_kept_as_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = [
+        "advise",
+        "--tasks",
+        "6",
+        "--cpu",
+        "300us",
+        "--wait",
+        "3ms",
+        "--measure",
+        "--rounds",
+        "2",
+        "--out",
+        "twin",
+        "--json",
+    ];
+    let output = threadgauge(dir.path(), &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let ways = json.pointer("/measured/ways").and_then(Value::as_array).unwrap();
+    assert!(ways.len() >= 2, "{ways:?}");
+    for way in ways {
+        assert!(way["measured_s"].as_f64().unwrap() >= 0.003, "{way}");
+        assert!(way["predicted_s"].as_f64().unwrap() >= 0.003, "{way}");
+    }
+    assert!(dir.path().join("twin/report.html").exists());
+    let elsewhere = [&words[..9], &["--cpu-count", "64"]].concat();
+    let refused = threadgauge(dir.path(), &elsewhere[..]);
+    assert!(
+        text(&refused.stderr).contains("measures this machine"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
