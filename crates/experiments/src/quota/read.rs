@@ -1,0 +1,409 @@
+//! What a run says: what a pool sized by the machine costs under a quota, what a quota does below its limit, and what
+//! to do.
+
+use threadgauge_lab::prelude::*;
+use threadgauge_results::units::{counted, of_cpus};
+use threadgauge_results::{Figure, Table};
+
+use super::case::{Case, FULL, HALF, Limit, Load, MEAN, P90, P99, PER_TASK, THROTTLED, halved};
+
+/// Of the best throughput, what a pool may lack and still be as good.
+const AS_GOOD: f64 = 0.97;
+
+pub(super) fn read(view: &View<'_>) -> Answer {
+    Answer {
+        answer: answer(view),
+        advice: advice(view),
+        number: view.number(
+            format!(
+                "a thread for each CPU of the machine ÷ one for each of the quota: 99th percentile at full load, {}",
+                quota_words(compared(view)[0])
+            ),
+            &longer_tail(view),
+            "ratio",
+        ),
+        claims: claims(view),
+        facts: facts(view),
+        comparisons: comparisons(view),
+        figures: charts(view),
+        tables: vec![advice_table(view), half_table(view), all_table(view)],
+        ..Answer::default()
+    }
+}
+
+/// What the first claim compares: the pool sized by the quota, and the one sized by the machine.
+fn compared(view: &View<'_>) -> [Case; 2] {
+    halved(view.all_cpus().unwrap_or(1))
+}
+
+/// The 99th percentile of a pool sized by the machine over that of one sized by the quota.
+fn longer_tail(view: &View<'_>) -> Statistic {
+    let [by_quota, by_machine] = compared(view);
+    P99.of(by_machine).over(P99.of(by_quota))
+}
+
+/// The throughput of a pool over that of another.
+fn throughput(pool: Case, other: Case) -> Statistic {
+    PER_TASK.of(other).over(PER_TASK.of(pool))
+}
+
+/// A case, whatever its number of tasks, which differs by profile.
+fn of_any(metric: Metric, case: Case) -> Statistic {
+    metric.of(case.any(&["tasks"]))
+}
+
+/// What a quota makes of the mean latency below its limit: over that of the same tasks without it.
+fn slowed(case: Case) -> Statistic {
+    of_any(MEAN, case).over(of_any(MEAN, case.limit(Limit::None)))
+}
+
+/// What the second claim compares: a pool sized by the machine.
+fn hurt(view: &View<'_>) -> Case {
+    let half = Params::new().with("load", Load::Half.name());
+    let planned = view.planned(half).filter_map(|params| params.int("cpus")).max();
+    HALF.cpus(planned.or(view.all_cpus()).unwrap_or(1)).sized_by_machine()
+}
+
+fn claims(view: &View<'_>) -> Vec<Claim> {
+    vec![
+        (
+            "pool-beyond-quota-has-longer-tail",
+            on_all_cpus(view, |_| longer_tail(view).into()),
+        ),
+        ("quota-hurts-below-its-limit", slowed(hurt(view)).into()),
+    ]
+}
+
+/// *A quota of 0.5 CPUs*.
+fn quota_words(case: Case) -> String {
+    match case.quota_percent {
+        100 => "a quota of one CPU".to_owned(),
+        _ => format!("a quota of {} CPUs", case.quota_cpus()),
+    }
+}
+
+fn threads(case: Case) -> String {
+    counted(case.threads as usize, "thread")
+}
+
+fn answer(view: &View<'_>) -> String {
+    let parts = [full_load(view), half_load(view)];
+    let says: Vec<String> = parts.into_iter().flatten().collect();
+    says.join(" ")
+}
+
+fn full_load(view: &View<'_>) -> Option<String> {
+    let [by_quota, by_machine] = compared(view);
+    let p99 = |case| Some(view.estimate(&P99.of(case))?.plain("ns"));
+    Some(format!(
+        "Under {} of {} a pool of {}, as many as the machine has CPUs, does {} times the work of {} and answers 99 of 100 tasks \
+         of {} ms within {} instead of {}.",
+        quota_words(by_quota),
+        of_cpus(by_quota.cpus),
+        threads(by_machine),
+        view.estimate(&throughput(by_machine, by_quota))?.plain("ratio"),
+        threads(by_quota),
+        by_quota.task_us as f64 / 1e3,
+        p99(by_machine)?,
+        p99(by_quota)?
+    ))
+}
+
+fn half_load(view: &View<'_>) -> Option<String> {
+    let case = hurt(view);
+    let times = slowed(case);
+    let estimate = view.estimate(&times)?;
+    let what = format!(
+        "Tasks of {} ms that want half of {}",
+        case.task_us / 1_000,
+        quota_words(case)
+    );
+    Some(match view.resolved(&times.less_one()) {
+        true => format!("{what} take {} times as long as without it.", estimate.plain("ratio")),
+        false => format!("{what} take as long as without it, as far as these rounds can tell."),
+    })
+}
+
+/// The pools of a quota at full load, which rise, with throughput (against the first of them) and 99th percentile.
+fn pools(view: &View<'_>, quota_percent: u64) -> Vec<(Case, f64, f64)> {
+    let mut pools: Vec<(Case, f64, f64)> = cases(view, Load::Full, Limit::Quota)
+        .filter(|case| case.quota_percent == quota_percent)
+        .filter_map(|case| {
+            let rate = 1.0 / view.value(&PER_TASK.of(case))?;
+            Some((case, rate, view.value(&P99.of(case))?))
+        })
+        .collect();
+    pools.sort_by_key(|(case, ..)| case.threads);
+    pools
+}
+
+/// The pool to take under a quota at full load: of those with the best throughput, as far as that matters, the one with
+/// the shortest tail. None where there is no choice.
+fn best(view: &View<'_>, quota_percent: u64) -> Option<Case> {
+    let pools = pools(view, quota_percent);
+    let most = pools.iter().map(|(_, rate, _)| *rate).reduce(f64::max)?;
+    let good = pools.iter().filter(|(_, rate, _)| *rate >= AS_GOOD * most);
+    let best = good.min_by(|a, b| a.2.total_cmp(&b.2))?;
+    (pools.len() > 1).then_some(best.0)
+}
+
+fn advice(view: &View<'_>) -> String {
+    let [by_quota, by_machine] = compared(view);
+    let tail = longer_tail(view);
+    let is_longer = view.value(&tail) > Some(1.0) && view.resolved(&tail.clone().less_one());
+    let mut says = Vec::new();
+    if let Some(times) = view.estimate(&tail).filter(|_| is_longer) {
+        says.push(format!(
+            "Size a pool that computes by the quota, a thread for each whole CPU of it ({}), and not by the machine ({}): its \
+             slowest of a hundred is {} times as fast.",
+            threads(by_quota),
+            threads(by_machine),
+            times.plain("ratio")
+        ));
+    }
+    let case = hurt(view);
+    let slower = slowed(case);
+    if view.value(&slower) > Some(1.0) && view.resolved(&slower.less_one()) {
+        says.push(format!(
+            "Where latency counts, grant a quota whose share of a period (here {} ms) is several times what comes at once, \
+             or none.",
+            case.quota_percent
+        ));
+    }
+    says.join(" ")
+}
+
+fn facts(view: &View<'_>) -> Vec<Finding> {
+    let [by_quota, by_machine] = compared(view);
+    let work = |pool: Case| {
+        let times = view.estimate(&throughput(pool, by_quota))?;
+        let says = format!(
+            "Under {} a pool of {} does {} times the work of {}.",
+            quota_words(pool),
+            threads(pool),
+            times.show("ratio"),
+            threads(by_quota)
+        );
+        Some(times.fact(says, "ratio"))
+    };
+    let tail = |pool: Case| {
+        let times = view.estimate(&P99.of(pool).over(P99.of(by_quota)))?;
+        let says = format!(
+            "Under {} the slowest of a hundred tasks of a pool of {} take {} times as long as those of {}.",
+            quota_words(pool),
+            threads(pool),
+            times.show("ratio"),
+            threads(by_quota)
+        );
+        Some(times.fact(says, "ratio"))
+    };
+    let largest = by_machine.threads(4 * by_machine.cpus);
+    let quotas = cases(view, Load::Half, Limit::Quota);
+    let below = quotas.filter(|case| *case == case.sized_by_machine()).filter_map(|case| {
+        let times = view.estimate(&slowed(case))?;
+        let says = format!(
+            "Tasks of {} ms that want half of {} take {} times as long as without it.",
+            case.task_us as f64 / 1e3,
+            quota_words(case),
+            times.show("ratio")
+        );
+        Some(times.fact(says, "ratio"))
+    });
+    let full = [work(by_machine), work(largest), tail(by_machine), tail(largest)];
+    full.into_iter().flatten().chain(below).collect()
+}
+
+fn comparisons(view: &View<'_>) -> Vec<Pair> {
+    let is_planned = |case: &Case| view.planned(*case).next().is_some();
+    let free = cases(view, Load::Half, Limit::None).map(|free| [free, free.limit(Limit::Quota)]);
+    let pairs = [compared(view)].into_iter().chain(free);
+    pairs
+        .filter(|pair| pair.iter().all(is_planned))
+        .map(|[a, b]| Pair::of(&MEAN.of(a), &MEAN.of(b)))
+        .collect()
+}
+
+/// The planned cases of a load, in plan order.
+fn cases<'v>(view: &'v View<'_>, load: Load, limit: Limit) -> impl Iterator<Item = Case> + 'v {
+    let all = view.planned(Params::new()).filter_map(|params| Case::read(params).ok());
+    all.filter(move |case| case.load == load && case.limit == limit)
+}
+
+/// What several cases have in common, each once and in order.
+fn distinct<T: Ord>(cases: impl Iterator<Item = Case>, of: impl Fn(Case) -> T) -> Vec<T> {
+    let mut all: Vec<T> = cases.map(of).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The quotas of a load, in percent of a CPU, which rise.
+fn quotas(view: &View<'_>, load: Load) -> Vec<u64> {
+    distinct(cases(view, load, Limit::Quota), |case| case.quota_percent)
+}
+
+/// A chart over the pool's threads with a line for each quota.
+fn by_pool<'v>(view: &View<'_>, chart: Chart<'v>, load: Load, of: impl Fn(Case) -> Statistic) -> Chart<'v> {
+    let chart = chart.x(Scale::Log, "threads of the pool").at_least(2);
+    quotas(view, load).into_iter().fold(chart, |chart, quota| {
+        let of_quota = cases(view, load, Limit::Quota).filter(|case| case.quota_percent == quota);
+        let mut pools: Vec<Case> = of_quota.filter(|case| load == Load::Full || case.task_us == HALF.task_us).collect();
+        pools.sort_by_key(|case| case.threads);
+        let name = quota_words(FULL.quota_percent(quota));
+        chart.line(name, pools.into_iter().map(|case| (case.threads, of(case))))
+    })
+}
+
+fn charts(view: &View<'_>) -> Vec<Figure> {
+    let cpus = of_cpus(view.all_cpus().unwrap_or(1));
+    let ms = |metric: Metric| move |case| metric.of(case).times(1e-6);
+    let per_second = |case| Statistic::function([PER_TASK.of(case)], |v| 1e9 / v[0]);
+    let tail = by_pool(
+        view,
+        Chart::new(view, "tail", "The slowest of a hundred tasks, by the size of the pool"),
+        Load::Full,
+        ms(P99),
+    );
+    let rate = by_pool(
+        view,
+        Chart::new(view, "throughput", "Throughput, by the size of the pool"),
+        Load::Full,
+        per_second,
+    );
+    let half = by_pool(
+        view,
+        Chart::new(view, "half", "Mean latency at half of a quota, by the size of the pool"),
+        Load::Half,
+        ms(MEAN),
+    );
+    let charts = [
+        tail.y(Scale::Log, "99th percentile, ms").note(format!(
+            "Always busy, tasks that compute 1 ms, {cpus}. Beyond the quota's CPUs all threads stand still together until the \
+             next period."
+        )),
+        rate.y(Scale::Linear, "tasks a second").note(format!(
+            "Always busy, tasks that compute 1 ms, {cpus}. More threads than the quota has CPUs do no more work."
+        )),
+        half.y(Scale::Log, "mean latency, ms").note(format!(
+            "Tasks that compute {} ms, half as many as the quota grants, {cpus}.",
+            HALF.task_us / 1_000
+        )),
+        by_length(view),
+    ];
+    charts.into_iter().filter_map(Chart::drawn).collect()
+}
+
+/// What a quota does below its limit, by how long a task computes.
+fn by_length<'v>(view: &'v View<'v>) -> Chart<'v> {
+    let of = hurt(view);
+    let like = cases(view, Load::Half, Limit::Quota)
+        .filter(|case| case.quota_percent == of.quota_percent && case.threads == of.threads);
+    let mut lengths: Vec<Case> = like.collect();
+    lengths.sort_by_key(|case| case.task_us);
+    let ms = |case: Case| case.task_us as f64 / 1e3;
+    let line = |limit| lengths.iter().map(move |case| (ms(*case), MEAN.of(case.limit(limit)).times(1e-6)));
+    Chart::new(view, "length", "Half of a quota, by how long a task computes")
+        .note(format!(
+            "{}, of which the tasks want half, by {}. Its share of a period is {} ms.",
+            threadgauge_results::units::capitalised(&quota_words(of)),
+            threads(of),
+            of.quota_percent
+        ))
+        .x(Scale::Log, "a task computes, ms")
+        .y(Scale::Log, "mean latency, ms")
+        .at_least(2)
+        .line("with the quota", line(Limit::Quota))
+        .line("without", line(Limit::None))
+}
+
+/// What to do under each quota.
+fn advice_table(view: &View<'_>) -> Table {
+    let row = |quota: u64| {
+        let pools = pools(view, quota);
+        let any = pools.first()?.0;
+        let figures = |case: Case| {
+            let per_second = Statistic::function([PER_TASK.of(case)], |v| 1e9 / v[0]);
+            let rate = view.value(&per_second).map_or_else(String::new, |rate| format!("{rate:.0}"));
+            let p99 = view.estimate(&P99.of(case)).map_or_else(String::new, |of| of.plain("ns"));
+            match (rate.is_empty(), p99.is_empty()) {
+                (true, true) => String::new(),
+                _ => format!("{}: {rate} tasks/s, {p99}", threads(case)),
+            }
+        };
+        let what = best(view, quota).map_or_else(String::new, |case| format!("take {}", threads(case)));
+        let quota = quota_words(any).replacen("a quota of ", "", 1);
+        Some(vec![quota, figures(any.sized_by_quota()), figures(any.sized_by_machine()), what])
+    };
+    table(
+        "size",
+        "The pool to take under a quota",
+        "Always busy, tasks that compute 1 ms: throughput and 99th percentile. Taken is the pool with the shortest tail of those \
+         that do at least 97 % of the most work.",
+        ["quota", "sized by the quota", "sized by the machine", "what to do"],
+        quotas(view, Load::Full).into_iter().filter_map(row).collect(),
+    )
+}
+
+/// What a quota does below its limit.
+fn half_table(view: &View<'_>) -> Table {
+    let mut half: Vec<Case> = cases(view, Load::Half, Limit::Quota).collect();
+    half.sort_by_key(|case| (case.quota_percent, case.task_us, case.threads));
+    let rows = half.into_iter().map(|case| {
+        let shown = |metric: Metric, case: Case| view.shown(&metric.of(case), metric.unit);
+        vec![
+            quota_words(case).replacen("a quota of ", "", 1),
+            format!("{} ms", case.task_us as f64 / 1e3),
+            threads(case),
+            shown(MEAN, case),
+            shown(MEAN, case.limit(Limit::None)),
+            shown(P90, case),
+            shown(THROTTLED, case),
+        ]
+    });
+    table(
+        "half",
+        "Half of what a quota grants",
+        "Tasks come at random times; latency is from when one was due.",
+        [
+            "quota",
+            "a task computes",
+            "pool",
+            "mean latency",
+            "without the quota",
+            "90th percentile",
+            "periods throttled",
+        ],
+        rows.filter(|row| row[3..].iter().any(|cell| !cell.is_empty())).collect(),
+    )
+}
+
+/// Every pool at full load.
+fn all_table(view: &View<'_>) -> Table {
+    let mut full: Vec<Case> = cases(view, Load::Full, Limit::Quota).collect();
+    full.sort_by_key(|case| (case.quota_percent, case.threads));
+    let rows = full.into_iter().map(|case| {
+        let shown = |metric: Metric| view.shown(&metric.of(case), metric.unit);
+        vec![
+            quota_words(case).replacen("a quota of ", "", 1),
+            threads(case),
+            shown(PER_TASK),
+            shown(MEAN),
+            shown(P99),
+            shown(THROTTLED),
+        ]
+    });
+    table(
+        "full",
+        "Always busy",
+        "Tasks that compute 1 ms; latency is from when a thread takes one.",
+        [
+            "quota",
+            "pool",
+            "time per task",
+            "mean latency",
+            "99th percentile",
+            "periods throttled",
+        ],
+        rows.filter(|row| row[2..].iter().any(|cell| !cell.is_empty())).collect(),
+    )
+}
