@@ -407,3 +407,125 @@ fn all_table(view: &View<'_>) -> Table {
         rows.filter(|row| row[2..].iter().any(|cell| !cell.is_empty())).collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::EXPERIMENT;
+    use super::super::case::plan;
+    use super::*;
+    use threadgauge_lab::testing::{self, verdict};
+    use threadgauge_lab::view::ViewCase;
+    use threadgauge_results::Verdict;
+
+    /// What a case takes by arithmetic: threads that compute stand still together once a period's time is used up.
+    fn by_arithmetic(case: Case) -> Vec<(Metric, f64)> {
+        let busy = case.threads.min(case.cpus) as f64;
+        let stops = case.limit == Limit::Quota && busy > case.quota_cpus();
+        let still_ns = if stops { 1e8 * (1.0 - case.quota_cpus() / busy) } else { 0.0 };
+        let task_ns = case.task_us as f64 * 1e3;
+        match case.load {
+            Load::Full => vec![
+                (PER_TASK, task_ns / case.quota_cpus().min(busy)),
+                (MEAN, task_ns * case.threads as f64 / case.quota_cpus().min(busy)),
+                (P99, task_ns + still_ns),
+                (THROTTLED, if stops { 1.0 } else { 0.0 }),
+            ],
+            Load::Half => vec![
+                (MEAN, task_ns + if task_ns > 1e7 { still_ns / 2.0 } else { 0.0 }),
+                (THROTTLED, 0.1),
+            ],
+        }
+    }
+
+    fn view_of(profile: Profile, cpus: usize, figures: impl Fn(Case) -> Vec<(Metric, f64)>) -> View<'static> {
+        let cases = plan(&testing::site(profile, cpus)).cases.into_iter().map(|planned| {
+            let case = Case::read(&planned.params).unwrap();
+            let spread = |value: f64| (0..10).map(|round| value * (1.0 + 0.001 * f64::from(round))).collect();
+            let figures = figures(case).into_iter().map(|(metric, value)| (metric, spread(value)));
+            testing::case(planned.params, figures.collect::<Vec<(Metric, Vec<f64>)>>())
+        });
+        testing::view("quota", profile, cases.collect::<Vec<ViewCase>>())
+    }
+
+    fn verdicts(view: &View<'_>) -> [Option<Verdict>; 2] {
+        let answer = read(view);
+        let of = |at: usize| {
+            let (id, test) = &answer.claims[at];
+            verdict(test, id, view)
+        };
+        [of(0), of(1)]
+    }
+
+    #[test]
+    fn on_two_cpus_the_tail_of_a_pool_by_the_machine_is_half_a_period_longer() {
+        let view = view_of(Profile::Standard, 2, by_arithmetic);
+        let Answer { answer, advice, number, .. } = read(&view);
+        insta::assert_snapshot!(answer, @"");
+        insta::assert_snapshot!(advice, @"");
+        assert!((number.unwrap().value - 51.0).abs() < 0.1);
+        assert_eq!(verdicts(&view), [Some(Verdict::Holds); 2]);
+    }
+
+    #[test]
+    fn where_a_quota_does_nothing_both_sayings_are_refuted_and_nothing_is_advised() {
+        let as_if_none = |case: Case| by_arithmetic(case.limit(Limit::None).quota_percent(100 * case.cpus));
+        let view = view_of(Profile::Standard, 2, as_if_none);
+        assert_eq!(verdicts(&view), [Some(Verdict::DoesNotHold); 2]);
+        assert_eq!(read(&view).advice, "");
+        assert!(read(&view).answer.ends_with("as far as these rounds can tell."));
+    }
+
+    #[test]
+    fn quick_decides_the_first_and_one_cpu_cannot_test_it() {
+        let quick = view_of(Profile::Quick, 2, by_arithmetic);
+        assert_eq!(verdicts(&quick), [Some(Verdict::Holds), Some(Verdict::NotMeasured)]);
+        let one = testing::changed(view_of(Profile::Standard, 1, by_arithmetic), |cases| {
+            for case in cases.iter_mut().filter(|case| case.params.int("cpus") == Some(2)) {
+                *case = testing::lacking(case.params.clone(), Lack::cpus(2, 1));
+            }
+        });
+        assert_eq!(verdicts(&one)[0], Some(Verdict::NotTestable));
+        assert!(verdicts(&one)[1].is_some_and(|verdict| verdict != Verdict::NotTestable));
+    }
+
+    #[test]
+    fn without_a_group_neither_can_be_tested() {
+        let lacking = testing::changed(view_of(Profile::Standard, 2, by_arithmetic), |cases| {
+            for case in cases.iter_mut() {
+                *case = testing::lacking(case.params.clone(), Lack::new(Need::System, "no group"));
+            }
+        });
+        assert_eq!(verdicts(&lacking), [Some(Verdict::NotTestable); 2]);
+        let Answer { answer, advice, figures, .. } = read(&lacking);
+        assert_eq!((&*answer, &*advice, figures.len()), ("", "", 0));
+    }
+
+    #[test]
+    fn each_quota_has_a_line_and_a_row_that_ends_in_what_to_do() {
+        let answer = read(&view_of(Profile::Standard, 2, by_arithmetic));
+        let tail = &answer.figures[0];
+        let lines: Vec<&str> = tail.series.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(lines, ["a quota of 0.5 CPUs", "a quota of one CPU", "a quota of 2 CPUs"]);
+        let pools: Vec<f64> = tail.series[1].points.iter().map(|point| point.x).collect();
+        assert_eq!(pools, [1.0, 2.0, 4.0, 8.0]);
+        assert!((tail.series[1].points[1].y - 51.0).abs() < 0.5);
+        let rows: Vec<String> = answer.tables[0].rows.iter().map(|row| row.join(" | ")).collect();
+        insta::assert_snapshot!(rows.join("\n"), @"");
+    }
+
+    #[test]
+    fn a_pool_that_does_less_is_not_taken_for_its_shorter_tail() {
+        let view = view_of(Profile::Standard, 2, by_arithmetic);
+        // One thread cannot use two CPUs, and more than two need no more.
+        assert_eq!(best(&view, 200).map(|case| case.threads), Some(2));
+        assert_eq!(best(&view, 100).map(|case| case.threads), Some(1));
+    }
+
+    #[test]
+    fn the_texts_are_those_of_the_grid() {
+        let all = [EXPERIMENT.how, EXPERIMENT.traps.join(" ").as_str()].join(" ");
+        assert!(all.contains("100 ms") && all.contains("five at least"));
+        assert_eq!(threadgauge_machine::QUOTA_PERIOD, Duration::from_millis(100));
+        assert_eq!((FULL.task_us, HALF.task_us), (1_000, 20_000), "as notes of charts say");
+    }
+}
