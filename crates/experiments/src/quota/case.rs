@@ -50,14 +50,14 @@ point! {
     }
 }
 
-/// One CPU's worth of two, by one thread, always busy. A tenth more tasks than a 99th percentile needs.
+/// One CPU's worth of two, by one thread, always busy. As many tasks as a 99th percentile needs.
 pub(super) const FULL: Case = Case {
     load: Load::Full,
     limit: Limit::Quota,
     quota_percent: 100,
     threads: 1,
     task_us: 1_000,
-    tasks: 1_100,
+    tasks: 1_000,
     cpus: 2,
 };
 
@@ -66,7 +66,7 @@ pub(super) const HALF: Case = Case {
     load: Load::Half,
     quota_percent: 50,
     task_us: 20_000,
-    tasks: 50,
+    tasks: 36,
     ..FULL
 };
 
@@ -154,15 +154,20 @@ pub(super) fn halved(cpus: u64) -> [Case; 2] {
     [of_half.sized_by_quota(), of_half.sized_by_machine()]
 }
 
-/// Quotas in percent of a CPU, which rise, up to all CPUs.
+/// Standard has less of larger machines, on which other experiments take more of its time.
+const MANY_CPUS: u64 = 4;
+
+/// Quotas in percent of a CPU, which rise; all CPUs where these are few, and in paper.
 fn quotas(site: &Site, cpus: u64) -> Vec<u64> {
-    let of_profile: &[u64] = match site.profile {
-        Profile::Paper => &[25, 50, 100, 150, 200, 400],
-        _ => &[50, 100, 200],
+    let is_paper = site.profile == Profile::Paper;
+    let of_profile: &[u64] = match is_paper {
+        true => &[25, 50, 100, 150, 200, 400],
+        false if cpus > MANY_CPUS => &[100],
+        false => &[50, 100],
     };
     let mut quotas = of_profile.to_vec();
     quotas.push(100 * (cpus / 2));
-    if site.profile == Profile::Paper {
+    if is_paper || cpus <= 2 {
         quotas.push(100 * cpus);
     }
     quotas.retain(|percent| (1..=100 * cpus).contains(percent));
@@ -173,9 +178,12 @@ fn quotas(site: &Site, cpus: u64) -> Vec<u64> {
 
 /// Sizes of pools, which rise, up to four threads for each CPU.
 fn pools(site: &Site, cpus: u64) -> Vec<u64> {
-    let mut pools = vec![1, 2, cpus / 2, cpus, 4 * cpus];
-    if cpus <= 2 || site.profile == Profile::Paper {
-        pools.push(2 * cpus);
+    let mut pools = vec![1, cpus, 4 * cpus];
+    if site.profile == Profile::Paper || cpus <= MANY_CPUS {
+        pools.push(2);
+    }
+    if site.profile == Profile::Paper || cpus <= 2 {
+        pools.extend([cpus / 2, 2 * cpus]);
     }
     pools.retain(|threads| *threads > 0);
     pools.sort_unstable();
@@ -192,17 +200,24 @@ fn curves(site: &Site) -> Vec<Case> {
         let of_quota = FULL.cpus(cpus).quota_percent(quota);
         cases.extend(pools.iter().map(|&threads| of_quota.threads(threads)));
     }
-    let tasks = site.profile.pick(HALF.tasks, HALF.tasks, 2 * HALF.tasks);
+    // In paper enough for a 90th percentile.
+    let tasks = site.profile.pick(HALF.tasks, HALF.tasks, 100);
     let half = HALF.cpus(cpus).tasks(tasks);
     let half_quotas: Vec<u64> = match site.profile {
         Profile::Paper => quotas,
-        _ => [50, 100].into_iter().filter(|percent| *percent <= 100 * cpus).collect(),
+        _ if cpus > MANY_CPUS => Vec::new(),
+        _ => [50, 100]
+            .into_iter()
+            .filter(|percent| *percent <= 100 * cpus)
+            .collect(),
     };
     for &quota in &half_quotas {
-        for threads in [1, cpus, 4 * cpus] {
-            cases.push(half.quota_percent(quota).threads(threads));
+        let of_quota = half.quota_percent(quota);
+        cases.extend([1, cpus].map(|threads| of_quota.threads(threads)));
+        if site.profile == Profile::Paper {
+            cases.push(of_quota.threads(4 * cpus));
+            cases.push(of_quota.sized_by_machine().limit(Limit::None));
         }
-        cases.push(half.quota_percent(quota).sized_by_machine().limit(Limit::None));
     }
     let lengths_us: &[u64] = match site.profile {
         Profile::Paper => &[1_000, SHORT_US, 5_000, 10_000, HALF.task_us, 50_000, 100_000],
@@ -227,10 +242,15 @@ pub(super) fn plan(site: &Site) -> Plan {
             once.push(case);
         }
     }
+    let standard_s = if site.cpus.len() as u64 > MANY_CPUS {
+        80
+    } else {
+        195
+    };
     Plan {
         cases: once.into_iter().map(Case::planned).collect(),
         reference: compared[0].params(),
-        budget: Duration::from_secs(site.profile.pick(24, 400, 7200)),
+        budget: Duration::from_secs(site.profile.pick(24, standard_s, 7200)),
     }
 }
 
@@ -242,21 +262,21 @@ mod tests {
     #[test]
     fn a_full_load_lasts_whole_periods_and_has_tasks_enough() {
         let ms = |case: Case| case.span().as_millis();
-        // 1,100 ms of computing.
-        assert_eq!(ms(FULL), 1_100);
-        assert_eq!(ms(FULL.quota_percent(25)), 4_400);
-        assert_eq!(ms(FULL.quota_percent(150).threads(2)), 800);
+        // 1,000 ms of computing.
+        assert_eq!(ms(FULL), 1_000);
+        assert_eq!(ms(FULL.quota_percent(25)), 4_000);
+        assert_eq!(ms(FULL.quota_percent(150).threads(2)), 700);
         // One thread cannot use more than one CPU.
-        assert_eq!(ms(FULL.quota_percent(200)), 1_100);
+        assert_eq!(ms(FULL.quota_percent(200)), 1_000);
         assert_eq!(ms(FULL.cpus(96).quota_percent(4_800).threads(96)), 500);
     }
 
     #[test]
     fn half_a_load_lasts_as_long_as_half_of_the_quota_takes_for_it() {
         let ms = |case: Case| case.span().as_millis();
-        assert_eq!(ms(HALF), 4_000);
-        assert_eq!(ms(HALF.limit(Limit::None)), 4_000);
-        assert_eq!(ms(HALF.quota_percent(100).threads(8)), 2_000);
+        assert_eq!(ms(HALF), 2_880);
+        assert_eq!(ms(HALF.limit(Limit::None)), 2_880);
+        assert_eq!(ms(HALF.quota_percent(100).threads(8)), 1_440);
     }
 
     #[test]
@@ -285,7 +305,11 @@ mod tests {
                 let slowed = HALF.cpus(cpus as u64).sized_by_machine();
                 let both = Limit::ALL.map(|limit| slowed.limit(limit)).into_iter().all(has);
                 assert_eq!(both, profile != Profile::Quick, "{cpus} {}", profile.name());
-                let most = plan.cases.iter().filter_map(|c| c.params.int("quota_percent")).max();
+                let most = plan
+                    .cases
+                    .iter()
+                    .filter_map(|c| c.params.int("quota_percent"))
+                    .max();
                 if profile == Profile::Paper {
                     assert_eq!(most, Some(100 * cpus.max(1) as u64).max(Some(100)));
                 }

@@ -1,16 +1,18 @@
 //! One case run once: a pool of threads in a control group of its own, and how long its tasks took.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use threadgauge_lab::prelude::*;
 use threadgauge_lab::refusal::refused;
 use threadgauge_load::{Arrivals, Latency, Schedule};
-use threadgauge_machine::{Burner, QuotaError, UnderQuota, clock};
+use threadgauge_machine::{Burner, QUOTA_PERIOD, QuotaError, UnderQuota, clock};
 
 use super::case::{Case, Limit, Load, MEAN, P50, P90, P99, PER_TASK, THROTTLED};
 
+/// Where others have the CPUs, a full load goes on for so many times its span.
+const MOST_SPANS: u64 = 4;
 /// How to have what a machine lacks.
 const HOW_TO: &str = "run it as root where control groups are writable, or as `systemd-run --user --scope -p Delegate=yes \
                       threadgauge run quota`";
@@ -73,8 +75,8 @@ fn record(worker: &mut Worker, done: &Done, stretch: f64) -> Result<(), CaseErro
 /// What there is to do.
 #[derive(Debug)]
 enum Tasks {
-    /// Another one for whoever asks, for so long.
-    Always { span_ns: u64 },
+    /// Another one for whoever asks.
+    Always(Until),
     /// One at each of these times, in ns since the start.
     Due { at_ns: Vec<u64> },
 }
@@ -83,9 +85,7 @@ impl Tasks {
     /// Those of a case; `seed` decides when they are due.
     fn of(case: Case, seed: u64) -> Self {
         match case.load {
-            Load::Full => Self::Always {
-                span_ns: case.span().as_nanos() as u64,
-            },
+            Load::Full => Self::Always(Until::of(case)),
             Load::Half => {
                 let per_second = case.busy_cpus() / case.task().as_secs_f64();
                 let due = Schedule::new(Arrivals::Poisson, per_second, seed);
@@ -94,6 +94,55 @@ impl Tasks {
                 }
             }
         }
+    }
+}
+
+/// When there is nothing more to do at full load: at the end of a period.
+#[derive(Debug)]
+struct Until {
+    tasks: u64,
+    most_ns: u64,
+    now: Mutex<UntilNow>,
+}
+
+#[derive(Debug)]
+struct UntilNow {
+    begun: u64,
+    /// Since the start.
+    end_ns: u64,
+    is_over: bool,
+}
+
+impl Until {
+    fn of(case: Case) -> Self {
+        let span_ns = case.span().as_nanos() as u64;
+        Self {
+            tasks: case.tasks,
+            most_ns: MOST_SPANS * span_ns,
+            now: Mutex::new(UntilNow {
+                begun: 0,
+                end_ns: span_ns,
+                is_over: false,
+            }),
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, UntilNow> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody who asks at this time since the start has another task.
+    fn has_another(&self, at_ns: u64) -> bool {
+        let mut now = self.now();
+        while at_ns >= now.end_ns && !now.is_over {
+            // Others had the CPUs: some periods more, so that there are tasks enough for a percentile.
+            now.is_over = now.begun >= self.tasks || now.end_ns >= self.most_ns;
+            if !now.is_over {
+                now.end_ns += QUOTA_PERIOD.as_nanos() as u64;
+            }
+        }
+        now.begun += u64::from(!now.is_over);
+        !now.is_over
     }
 }
 
@@ -108,10 +157,12 @@ struct Pool {
     start: Start,
 }
 
-/// What a pool did.
+/// What a pool did, or one thread of it.
 #[derive(Debug, Default)]
 struct Done {
     latencies_ns: Vec<u64>,
+    /// When each ended, since the start.
+    ended_ns: Vec<u64>,
     /// For how long it is counted what was done.
     span_ns: u64,
     /// Tasks that had ended by then.
@@ -121,11 +172,7 @@ struct Done {
 impl Pool {
     /// Makes the threads, has `prepare` move them to where they are to run, and lets them begin. Blocks until all is
     /// done.
-    fn run(
-        &self,
-        threads: u64,
-        prepare: impl FnOnce() -> Result<(), CaseError>,
-    ) -> Result<Done, CaseError> {
+    fn run(&self, threads: u64, prepare: impl FnOnce() -> Result<(), CaseError>) -> Result<Done, CaseError> {
         thread::scope(|scope| {
             let mut pool = Vec::new();
             let mut ready = Ok(());
@@ -148,9 +195,14 @@ impl Pool {
                 // A thread that panics has no result; the panic itself is told by the scope.
                 let of_thread = thread.join().unwrap_or_default();
                 done.latencies_ns.extend(of_thread.latencies_ns);
-                done.span_ns = done.span_ns.max(of_thread.span_ns);
-                done.in_time += of_thread.in_time;
+                done.ended_ns.extend(of_thread.ended_ns);
             }
+            done.span_ns = match &self.tasks {
+                Tasks::Always(until) => until.now().end_ns,
+                Tasks::Due { .. } => done.ended_ns.iter().copied().max().unwrap_or(0),
+            };
+            // A task that the end of the last period stops is the next period's.
+            done.in_time = done.ended_ns.iter().filter(|ns| **ns <= done.span_ns).count();
             ready.map(|()| done)
         })
     }
@@ -161,33 +213,28 @@ impl Pool {
         let Go::At(begun_ns) = self.start.hear() else {
             return done;
         };
+        let since_start_ns = || clock::monotonic_ns().saturating_sub(begun_ns);
+        let mut does = |since_ns: u64| {
+            Burner::burn_units(self.steps);
+            let ended_ns = since_start_ns();
+            done.latencies_ns.push(ended_ns.saturating_sub(since_ns));
+            done.ended_ns.push(ended_ns);
+        };
         match &self.tasks {
-            Tasks::Always { span_ns } => {
-                done.span_ns = *span_ns;
-                loop {
-                    let taken_ns = clock::monotonic_ns();
-                    if taken_ns >= begun_ns + span_ns {
-                        return done;
-                    }
-                    Burner::burn_units(self.steps);
-                    let ended_ns = clock::monotonic_ns();
-                    done.latencies_ns.push(ended_ns - taken_ns);
-                    // One that is stopped by the end of the last period is the next period's.
-                    done.in_time += usize::from(ended_ns <= begun_ns + span_ns);
+            Tasks::Always(until) => loop {
+                let taken_ns = since_start_ns();
+                if !until.has_another(taken_ns) {
+                    return done;
                 }
-            }
+                does(taken_ns);
+            },
             Tasks::Due { at_ns } => loop {
                 // Each is taken once; nothing else is told by the number.
-                let Some(at_ns) = at_ns.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
+                let Some(&due_ns) = at_ns.get(self.next.fetch_add(1, Ordering::Relaxed)) else {
                     return done;
                 };
-                let due_ns = begun_ns + at_ns;
-                thread::sleep(Duration::from_nanos(due_ns.saturating_sub(clock::monotonic_ns())));
-                Burner::burn_units(self.steps);
-                let ended_ns = clock::monotonic_ns();
-                done.latencies_ns.push(ended_ns.saturating_sub(due_ns));
-                done.span_ns = ended_ns - begun_ns;
-                done.in_time += 1;
+                thread::sleep(Duration::from_nanos(due_ns.saturating_sub(since_start_ns())));
+                does(due_ns);
             },
         }
     }
@@ -248,8 +295,13 @@ mod tests {
         let pool = pool(HALF.task_us(50).tasks(200).threads(3));
         let done = pool.run(3, || Ok(())).unwrap();
         assert_eq!((done.latencies_ns.len(), done.in_time), (200, 200));
-        let Tasks::Due { at_ns } = &pool.tasks else { panic!() };
-        assert!(done.span_ns >= *at_ns.last().unwrap(), "the last was not begun before it was due");
+        let Tasks::Due { at_ns } = &pool.tasks else {
+            panic!()
+        };
+        assert!(
+            done.span_ns >= *at_ns.last().unwrap(),
+            "the last was not begun before it was due"
+        );
     }
 
     #[test]
@@ -263,6 +315,23 @@ mod tests {
     }
 
     #[test]
+    fn a_full_load_ends_with_a_period_once_there_were_tasks_enough_and_goes_on_for_four_spans_at_most() {
+        // Five periods.
+        let case = FULL.task_us(1_000).tasks(3);
+        let period_ns = QUOTA_PERIOD.as_nanos() as u64;
+        let until = Until::of(case);
+        let has = |ms: u64| until.has_another(ms * 1_000_000);
+        assert!(has(0) && has(499), "two of three");
+        assert!(has(730), "one more, and some periods for it");
+        assert_eq!(until.now().end_ns, 8 * period_ns);
+        assert!(has(799) && !has(800) && !has(0), "it stays over");
+        assert_eq!(until.now().end_ns, 8 * period_ns);
+        let late = Until::of(case);
+        assert!(!late.has_another(20 * period_ns) && late.has_another(20 * period_ns) == late.has_another(0));
+        assert!(Until::of(case).has_another(20 * period_ns - 1));
+    }
+
+    #[test]
     fn where_nothing_can_be_prepared_nothing_is_done() {
         let why = pool(FULL).run(4, || Err(CaseError::Failed("no group".to_owned())));
         assert_eq!(why.unwrap_err().to_string(), "no group");
@@ -271,7 +340,9 @@ mod tests {
     #[test]
     fn tasks_are_due_at_half_of_what_the_quota_grants() {
         let case = HALF.tasks(20_000);
-        let Tasks::Due { at_ns } = Tasks::of(case, 3) else { panic!() };
+        let Tasks::Due { at_ns } = Tasks::of(case, 3) else {
+            panic!()
+        };
         let wanted = case.task().as_secs_f64() * 20_000.0 / (*at_ns.last().unwrap() as f64 / 1e9);
         assert!((wanted / 0.25 - 1.0).abs() < 0.05, "{wanted} CPUs");
     }
@@ -281,6 +352,7 @@ mod tests {
         let recorded = |tasks: u64| {
             let done = Done {
                 latencies_ns: (1..=tasks).map(|ms| ms * 1_000_000).collect(),
+                ended_ns: Vec::new(),
                 span_ns: 1_000_000_000,
                 in_time: tasks as usize,
             };
@@ -298,6 +370,7 @@ mod tests {
     fn a_handicap_stretches_latencies_and_the_time_of_a_task() {
         let done = Done {
             latencies_ns: vec![1_000_000; 4],
+            ended_ns: Vec::new(),
             span_ns: 8_000_000,
             in_time: 4,
         };
@@ -306,14 +379,20 @@ mod tests {
         let sample = worker.finish(Ok(()));
         let near = |metric: Metric, ns: f64| (sample.value(metric.name).unwrap() / ns - 1.0).abs() < 2e-3;
         assert!(near(MEAN, 1.5e6) && near(PER_TASK, 3e6), "{sample:?}");
-        let none = record(&mut testing::worker(&EXPERIMENT, &FULL.params()), &Done::default(), 1.0);
+        let none = record(
+            &mut testing::worker(&EXPERIMENT, &FULL.params()),
+            &Done::default(),
+            1.0,
+        );
         assert!(none.unwrap_err().to_string().starts_with("no task was done"));
     }
 
     #[test]
     fn what_a_machine_lacks_is_said_with_how_to_have_it() {
         let why = QuotaError::NoPlace("there is none".to_owned());
-        let CaseError::Skipped(lack) = lacking(&why) else { panic!() };
+        let CaseError::Skipped(lack) = lacking(&why) else {
+            panic!()
+        };
         assert_eq!(lack.of, Need::System);
         assert_eq!(
             lack.says,

@@ -61,7 +61,8 @@ fn slowed(case: Case) -> Statistic {
 fn hurt(view: &View<'_>) -> Case {
     let half = Params::new().with("load", Load::Half.name());
     let planned = view.planned(half).filter_map(|params| params.int("cpus")).max();
-    HALF.cpus(planned.or(view.all_cpus()).unwrap_or(1)).sized_by_machine()
+    HALF.cpus(planned.or(view.all_cpus()).unwrap_or(1))
+        .sized_by_machine()
 }
 
 fn claims(view: &View<'_>) -> Vec<Claim> {
@@ -96,8 +97,8 @@ fn full_load(view: &View<'_>) -> Option<String> {
     let [by_quota, by_machine] = compared(view);
     let p99 = |case| Some(view.estimate(&P99.of(case))?.plain("ns"));
     Some(format!(
-        "Under {} of {} a pool of {}, as many as the machine has CPUs, does {} times the work of {} and answers 99 of 100 tasks \
-         of {} ms within {} instead of {}.",
+        "Under {} on {} a thread for each CPU of the machine ({}) does {} times the work of a pool sized by the quota ({}); 99 \
+         of 100 tasks that compute {} ms end within {}, and by the smaller pool within {}.",
         quota_words(by_quota),
         of_cpus(by_quota.cpus),
         threads(by_machine),
@@ -119,7 +120,10 @@ fn half_load(view: &View<'_>) -> Option<String> {
         quota_words(case)
     );
     Some(match view.resolved(&times.less_one()) {
-        true => format!("{what} take {} times as long as without it.", estimate.plain("ratio")),
+        true => format!(
+            "{what} take {} times as long as without it.",
+            estimate.plain("ratio")
+        ),
         false => format!("{what} take as long as without it, as far as these rounds can tell."),
     })
 }
@@ -155,7 +159,7 @@ fn advice(view: &View<'_>) -> String {
     if let Some(times) = view.estimate(&tail).filter(|_| is_longer) {
         says.push(format!(
             "Size a pool that computes by the quota, a thread for each whole CPU of it ({}), and not by the machine ({}): its \
-             slowest of a hundred is {} times as fast.",
+             99th percentile is {} times shorter.",
             threads(by_quota),
             threads(by_machine),
             times.plain("ratio")
@@ -199,16 +203,18 @@ fn facts(view: &View<'_>) -> Vec<Finding> {
     };
     let largest = by_machine.threads(4 * by_machine.cpus);
     let quotas = cases(view, Load::Half, Limit::Quota);
-    let below = quotas.filter(|case| *case == case.sized_by_machine()).filter_map(|case| {
-        let times = view.estimate(&slowed(case))?;
-        let says = format!(
-            "Tasks of {} ms that want half of {} take {} times as long as without it.",
-            case.task_us as f64 / 1e3,
-            quota_words(case),
-            times.show("ratio")
-        );
-        Some(times.fact(says, "ratio"))
-    });
+    let below = quotas
+        .filter(|case| *case == case.sized_by_machine())
+        .filter_map(|case| {
+            let times = view.estimate(&slowed(case))?;
+            let says = format!(
+                "Tasks of {} ms that want half of {} take {} times as long as without it.",
+                case.task_us as f64 / 1e3,
+                quota_words(case),
+                times.show("ratio")
+            );
+            Some(times.fact(says, "ratio"))
+        });
     let full = [work(by_machine), work(largest), tail(by_machine), tail(largest)];
     full.into_iter().flatten().chain(below).collect()
 }
@@ -225,7 +231,9 @@ fn comparisons(view: &View<'_>) -> Vec<Pair> {
 
 /// The planned cases of a load, in plan order.
 fn cases<'v>(view: &'v View<'_>, load: Load, limit: Limit) -> impl Iterator<Item = Case> + 'v {
-    let all = view.planned(Params::new()).filter_map(|params| Case::read(params).ok());
+    let all = view
+        .planned(Params::new())
+        .filter_map(|params| Case::read(params).ok());
     all.filter(move |case| case.load == load && case.limit == limit)
 }
 
@@ -247,7 +255,9 @@ fn by_pool<'v>(view: &View<'_>, chart: Chart<'v>, load: Load, of: impl Fn(Case) 
     let chart = chart.x(Scale::Log, "threads of the pool").at_least(2);
     quotas(view, load).into_iter().fold(chart, |chart, quota| {
         let of_quota = cases(view, load, Limit::Quota).filter(|case| case.quota_percent == quota);
-        let mut pools: Vec<Case> = of_quota.filter(|case| load == Load::Full || case.task_us == HALF.task_us).collect();
+        let mut pools: Vec<Case> = of_quota
+            .filter(|case| load == Load::Full || case.task_us == HALF.task_us)
+            .collect();
         pools.sort_by_key(|case| case.threads);
         let name = quota_words(FULL.quota_percent(quota));
         chart.line(name, pools.into_iter().map(|case| (case.threads, of(case))))
@@ -260,7 +270,11 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     let per_second = |case| Statistic::function([PER_TASK.of(case)], |v| 1e9 / v[0]);
     let tail = by_pool(
         view,
-        Chart::new(view, "tail", "The slowest of a hundred tasks, by the size of the pool"),
+        Chart::new(
+            view,
+            "tail",
+            "The slowest of a hundred tasks, by the size of the pool",
+        ),
         Load::Full,
         ms(P99),
     );
@@ -272,7 +286,11 @@ fn charts(view: &View<'_>) -> Vec<Figure> {
     );
     let half = by_pool(
         view,
-        Chart::new(view, "half", "Mean latency at half of a quota, by the size of the pool"),
+        Chart::new(
+            view,
+            "half",
+            "Mean latency at half of a quota, by the size of the pool",
+        ),
         Load::Half,
         ms(MEAN),
     );
@@ -301,7 +319,11 @@ fn by_length<'v>(view: &'v View<'v>) -> Chart<'v> {
     let mut lengths: Vec<Case> = like.collect();
     lengths.sort_by_key(|case| case.task_us);
     let ms = |case: Case| case.task_us as f64 / 1e3;
-    let line = |limit| lengths.iter().map(move |case| (ms(*case), MEAN.of(case.limit(limit)).times(1e-6)));
+    let line = |limit| {
+        lengths
+            .iter()
+            .map(move |case| (ms(*case), MEAN.of(case.limit(limit)).times(1e-6)))
+    };
     Chart::new(view, "length", "Half of a quota, by how long a task computes")
         .note(format!(
             "{}, of which the tasks want half, by {}. Its share of a period is {} ms.",
@@ -323,8 +345,12 @@ fn advice_table(view: &View<'_>) -> Table {
         let any = pools.first()?.0;
         let figures = |case: Case| {
             let per_second = Statistic::function([PER_TASK.of(case)], |v| 1e9 / v[0]);
-            let rate = view.value(&per_second).map_or_else(String::new, |rate| format!("{rate:.0}"));
-            let p99 = view.estimate(&P99.of(case)).map_or_else(String::new, |of| of.plain("ns"));
+            let rate = view
+                .value(&per_second)
+                .map_or_else(String::new, |rate| format!("{rate:.0}"));
+            let p99 = view
+                .estimate(&P99.of(case))
+                .map_or_else(String::new, |of| of.plain("ns"));
             match (rate.is_empty(), p99.is_empty()) {
                 (true, true) => String::new(),
                 _ => format!("{}: {rate} tasks/s, {p99}", threads(case)),
@@ -332,14 +358,24 @@ fn advice_table(view: &View<'_>) -> Table {
         };
         let what = best(view, quota).map_or_else(String::new, |case| format!("take {}", threads(case)));
         let quota = quota_words(any).replacen("a quota of ", "", 1);
-        Some(vec![quota, figures(any.sized_by_quota()), figures(any.sized_by_machine()), what])
+        Some(vec![
+            quota,
+            figures(any.sized_by_quota()),
+            figures(any.sized_by_machine()),
+            what,
+        ])
     };
     table(
         "size",
         "The pool to take under a quota",
         "Always busy, tasks that compute 1 ms: throughput and 99th percentile. Taken is the pool with the shortest tail of those \
          that do at least 97 % of the most work.",
-        ["quota", "sized by the quota", "sized by the machine", "what to do"],
+        [
+            "quota",
+            "sized by the quota",
+            "sized by the machine",
+            "what to do",
+        ],
         quotas(view, Load::Full).into_iter().filter_map(row).collect(),
     )
 }
@@ -373,7 +409,8 @@ fn half_table(view: &View<'_>) -> Table {
             "90th percentile",
             "periods throttled",
         ],
-        rows.filter(|row| row[3..].iter().any(|cell| !cell.is_empty())).collect(),
+        rows.filter(|row| row[3..].iter().any(|cell| !cell.is_empty()))
+            .collect(),
     )
 }
 
@@ -404,7 +441,8 @@ fn all_table(view: &View<'_>) -> Table {
             "99th percentile",
             "periods throttled",
         ],
-        rows.filter(|row| row[2..].iter().any(|cell| !cell.is_empty())).collect(),
+        rows.filter(|row| row[2..].iter().any(|cell| !cell.is_empty()))
+            .collect(),
     )
 }
 
@@ -421,7 +459,11 @@ mod tests {
     fn by_arithmetic(case: Case) -> Vec<(Metric, f64)> {
         let busy = case.threads.min(case.cpus) as f64;
         let stops = case.limit == Limit::Quota && busy > case.quota_cpus();
-        let still_ns = if stops { 1e8 * (1.0 - case.quota_cpus() / busy) } else { 0.0 };
+        let still_ns = if stops {
+            1e8 * (1.0 - case.quota_cpus() / busy)
+        } else {
+            0.0
+        };
         let task_ns = case.task_us as f64 * 1e3;
         match case.load {
             Load::Full => vec![
@@ -438,12 +480,21 @@ mod tests {
     }
 
     fn view_of(profile: Profile, cpus: usize, figures: impl Fn(Case) -> Vec<(Metric, f64)>) -> View<'static> {
-        let cases = plan(&testing::site(profile, cpus)).cases.into_iter().map(|planned| {
-            let case = Case::read(&planned.params).unwrap();
-            let spread = |value: f64| (0..10).map(|round| value * (1.0 + 0.001 * f64::from(round))).collect();
-            let figures = figures(case).into_iter().map(|(metric, value)| (metric, spread(value)));
-            testing::case(planned.params, figures.collect::<Vec<(Metric, Vec<f64>)>>())
-        });
+        let cases = plan(&testing::site(profile, cpus))
+            .cases
+            .into_iter()
+            .map(|planned| {
+                let case = Case::read(&planned.params).unwrap();
+                let spread = |value: f64| {
+                    (0..10)
+                        .map(|round| value * (1.0 + 0.001 * f64::from(round)))
+                        .collect()
+                };
+                let figures = figures(case)
+                    .into_iter()
+                    .map(|(metric, value)| (metric, spread(value)));
+                testing::case(planned.params, figures.collect::<Vec<(Metric, Vec<f64>)>>())
+            });
         testing::view("quota", profile, cases.collect::<Vec<ViewCase>>())
     }
 
@@ -459,9 +510,14 @@ mod tests {
     #[test]
     fn on_two_cpus_the_tail_of_a_pool_by_the_machine_is_half_a_period_longer() {
         let view = view_of(Profile::Standard, 2, by_arithmetic);
-        let Answer { answer, advice, number, .. } = read(&view);
-        insta::assert_snapshot!(answer, @"");
-        insta::assert_snapshot!(advice, @"");
+        let Answer {
+            answer,
+            advice,
+            number,
+            ..
+        } = read(&view);
+        insta::assert_snapshot!(answer, @"Under a quota of one CPU on 2 CPUs a thread for each CPU of the machine (2 threads) does 1.00 times the work of a pool sized by the quota (1 thread); 99 of 100 tasks that compute 1 ms end within 51.2 ms, and by the smaller pool within 1.00 ms. Tasks of 20 ms that want half of a quota of 0.5 CPUs take 2.88 times as long as without it.");
+        insta::assert_snapshot!(advice, @"Size a pool that computes by the quota, a thread for each whole CPU of it (1 thread), and not by the machine (2 threads): its 99th percentile is 51.0 times shorter. Where latency counts, grant a quota whose share of a period (here 50 ms) is several times what comes at once, or none.");
         assert!((number.unwrap().value - 51.0).abs() < 0.1);
         assert_eq!(verdicts(&view), [Some(Verdict::Holds); 2]);
     }
@@ -478,7 +534,10 @@ mod tests {
     #[test]
     fn quick_decides_the_first_and_one_cpu_cannot_test_it() {
         let quick = view_of(Profile::Quick, 2, by_arithmetic);
-        assert_eq!(verdicts(&quick), [Some(Verdict::Holds), Some(Verdict::NotMeasured)]);
+        assert_eq!(
+            verdicts(&quick),
+            [Some(Verdict::Holds), Some(Verdict::NotMeasured)]
+        );
         let one = testing::changed(view_of(Profile::Standard, 1, by_arithmetic), |cases| {
             for case in cases.iter_mut().filter(|case| case.params.int("cpus") == Some(2)) {
                 *case = testing::lacking(case.params.clone(), Lack::cpus(2, 1));
@@ -496,7 +555,12 @@ mod tests {
             }
         });
         assert_eq!(verdicts(&lacking), [Some(Verdict::NotTestable); 2]);
-        let Answer { answer, advice, figures, .. } = read(&lacking);
+        let Answer {
+            answer,
+            advice,
+            figures,
+            ..
+        } = read(&lacking);
         assert_eq!((&*answer, &*advice, figures.len()), ("", "", 0));
     }
 
@@ -505,12 +569,19 @@ mod tests {
         let answer = read(&view_of(Profile::Standard, 2, by_arithmetic));
         let tail = &answer.figures[0];
         let lines: Vec<&str> = tail.series.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(lines, ["a quota of 0.5 CPUs", "a quota of one CPU", "a quota of 2 CPUs"]);
+        assert_eq!(
+            lines,
+            ["a quota of 0.5 CPUs", "a quota of one CPU", "a quota of 2 CPUs"]
+        );
         let pools: Vec<f64> = tail.series[1].points.iter().map(|point| point.x).collect();
         assert_eq!(pools, [1.0, 2.0, 4.0, 8.0]);
         assert!((tail.series[1].points[1].y - 51.0).abs() < 0.5);
         let rows: Vec<String> = answer.tables[0].rows.iter().map(|row| row.join(" | ")).collect();
-        insta::assert_snapshot!(rows.join("\n"), @"");
+        insta::assert_snapshot!(rows.join("\n"), @r"
+        0.5 CPUs | 1 thread: 498 tasks/s, 51.2 ms | 2 threads: 498 tasks/s, 76.3 ms | take 1 thread
+        one CPU | 1 thread: 996 tasks/s, 1.00 ms | 2 threads: 996 tasks/s, 51.2 ms | take 1 thread
+        2 CPUs | 2 threads: 1991 tasks/s, 1.00 ms | 2 threads: 1991 tasks/s, 1.00 ms | take 2 threads
+        ");
     }
 
     #[test]
@@ -526,6 +597,10 @@ mod tests {
         let all = [EXPERIMENT.how, EXPERIMENT.traps.join(" ").as_str()].join(" ");
         assert!(all.contains("100 ms") && all.contains("five at least"));
         assert_eq!(threadgauge_machine::QUOTA_PERIOD, Duration::from_millis(100));
-        assert_eq!((FULL.task_us, HALF.task_us), (1_000, 20_000), "as notes of charts say");
+        assert_eq!(
+            (FULL.task_us, HALF.task_us),
+            (1_000, 20_000),
+            "as notes of charts say"
+        );
     }
 }

@@ -262,9 +262,7 @@ impl Name {
             .next()
             .and_then(|pid| pid.parse().ok());
         let stat = parse_task_stat(&text);
-        let (pid, stat) = pid
-            .zip(stat)
-            .ok_or("/proc/self/stat is not what it should be")?;
+        let (pid, stat) = pid.zip(stat).ok_or("/proc/self/stat is not what it should be")?;
         Ok(Self {
             pid,
             start_ticks: stat.start_ticks,
@@ -310,7 +308,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const STAT: &str = "7 (a) S 1 7 7 0 -1 0 0 0 0 0 11 5 3 1 20 0 4 0 900 0 25 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0";
+    const STAT: &str =
+        "7 (a) S 1 7 7 0 -1 0 0 0 0 0 11 5 3 1 20 0 4 0 900 0 25 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0";
 
     /// A copy of a machine on which this process is number 7 and in the group `job`.
     struct Copy(tempfile::TempDir);
@@ -332,7 +331,10 @@ mod tests {
         }
 
         fn v2(on: &str) -> Self {
-            let copy = Self::new("0::/job\n", "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n");
+            let copy = Self::new(
+                "0::/job\n",
+                "31 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup2 cgroup rw\n",
+            );
             copy.write("/sys/fs/cgroup/cpu/job/cgroup.controllers", "cpuset cpu io\n");
             copy.write(&format!("/sys/fs/cgroup/cpu/job/{CONTROLLERS}"), on);
             copy
@@ -354,9 +356,7 @@ mod tests {
 
         /// What a file of the group above says, or one of a group below it.
         fn says(&self, file: &str) -> Option<String> {
-            self.source()
-                .text(&format!("/sys/fs/cgroup/cpu/job/{file}"))
-                .ok()
+            self.source().text(&format!("/sys/fs/cgroup/cpu/job/{file}")).ok()
         }
 
         /// The kernel removes a group's files with it; here somebody must.
@@ -457,7 +457,10 @@ mod tests {
         .unwrap();
         copy.write(&format!("/sys/fs/cgroup/cpu/job/{CONTROLLERS}/x"), "");
         let says = copy.enter(1.0).unwrap_err().to_string();
-        assert!(says.starts_with("writing +cpu to cgroup.subtree_control"), "{says}");
+        assert!(
+            says.starts_with("writing +cpu to cgroup.subtree_control"),
+            "{says}"
+        );
         assert!(copy.groups().is_empty());
     }
 
@@ -470,7 +473,8 @@ mod tests {
             copy.write(&format!("/proc/{pid}/stat"), &stat);
         }
         // Gone; alive; its number used again; somebody else's; a name that is none.
-        let [gone, alive, again] = [(6, 900), (8, 900), (9, 900)].map(|(pid, start)| format!("{NAME}-{pid}-{start}"));
+        let [gone, alive, again] =
+            [(6, 900), (8, 900), (9, 900)].map(|(pid, start)| format!("{NAME}-{pid}-{start}"));
         for name in [&*gone, &alive, &again, "other", "threadgauge-quota-x"] {
             std::fs::create_dir(copy.source().path(&format!("/sys/fs/cgroup/cpu/job/{name}"))).unwrap();
         }
@@ -497,8 +501,9 @@ mod tests {
 
         #[test]
         fn no_other_name_is_one(text in "[a-z0-9-]{0,40}") {
-            let is_one = Name::read(&format!("{NAME}-{text}"));
-            prop_assert!(is_one.is_none_or(|name| name.text() == format!("{NAME}-{text}")));
+            let text = format!("{NAME}-{text}");
+            let read = Name::read(&text);
+            prop_assert!(read.is_none_or(|name| name.text() == text));
         }
     }
 }

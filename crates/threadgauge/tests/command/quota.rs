@@ -92,7 +92,9 @@ fn cases(output: &Output, dir: &Path) -> Vec<Value> {
 fn a_pool_under_a_quota_is_stopped_when_it_is_used_up_and_no_group_is_left() {
     let Some(group) = group("quota") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let output = in_group(&group, dir.path(), &[&SHORT[..], &["r"]].concat()).output().unwrap();
+    let output = in_group(&group, dir.path(), &[&SHORT[..], &["r"]].concat())
+        .output()
+        .unwrap();
     let cases = cases(&output, dir.path());
     let throttled: Vec<f64> = cases.iter().map(|case| median(case, "throttled_share")).collect();
     assert_eq!(throttled.len(), 2, "{cases:?}");
@@ -115,19 +117,25 @@ fn whoever_may_make_no_group_is_told_what_is_lacking_and_how_to_have_it() {
         let needs_cpus = reason.starts_with("needs 2 CPUs");
         assert_eq!(case["status"], "skipped");
         assert!(
-            needs_cpus || reason.starts_with("needs a control group of its own") && reason.contains("run it as root"),
+            needs_cpus
+                || reason.starts_with("needs a control group of its own")
+                    && reason.contains("run it as root"),
             "{reason}"
         );
     }
     let results = results(&dir.path().join("r"));
     let findings = results["findings"].as_array().unwrap();
-    let tail = findings.iter().find(|of| of["claim"] == "pool-beyond-quota-has-longer-tail");
+    let tail = findings
+        .iter()
+        .find(|of| of["claim"] == "pool-beyond-quota-has-longer-tail");
     assert_eq!(tail.unwrap()["verdict"], "not-testable", "{tail:?}");
 }
 
 #[test]
 fn a_second_ctrl_c_within_a_case_leaves_no_group() {
-    let Some(group) = group("quota-interrupted") else { return };
+    let Some(group) = group("quota-interrupted") else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let (mut running, _) = within_a_case(&group, dir.path());
     // The first waits for the case to end; two at once may be one.
@@ -142,7 +150,9 @@ fn a_second_ctrl_c_within_a_case_leaves_no_group() {
 
 #[test]
 fn what_a_killed_run_left_the_next_one_removes_whatever_it_measures() {
-    let Some(group) = group("quota-killed") else { return };
+    let Some(group) = group("quota-killed") else {
+        return;
+    };
     let dir = tempfile::tempdir().unwrap();
     let (running, worker) = within_a_case(&group, dir.path());
     // Killed, so that it ends nothing that it has started.
@@ -155,7 +165,16 @@ fn what_a_killed_run_left_the_next_one_removes_whatever_it_measures() {
         members.is_empty().then_some(())
     });
     assert_eq!(below(&group), left, "nobody removed it");
-    let another = ["run", "null", "--only", "what=start", "--rounds", "1", "--out", "another"];
+    let another = [
+        "run",
+        "null",
+        "--only",
+        "what=start",
+        "--rounds",
+        "1",
+        "--out",
+        "another",
+    ];
     let output = in_group(&group, dir.path(), &another).output().unwrap();
     assert!(output.status.success());
     assert_eq!(below(&group), Vec::<PathBuf>::new());
