@@ -144,14 +144,18 @@ fn pools(view: &View<'_>, quota_percent: u64) -> Vec<(Case, f64, f64)> {
     pools
 }
 
-/// The pool to take under a quota at full load: of those with the best throughput, as far as that matters, the one with
-/// the shortest tail. None where there is no choice.
+/// The pool to take under a quota at full load: of those that cannot be told to do less than the one that does most, as
+/// far as that matters, the one with the shortest tail. None where there is no choice.
 fn best(view: &View<'_>, quota_percent: u64) -> Option<Case> {
     let pools = pools(view, quota_percent);
-    let most = pools.iter().map(|(_, rate, _)| *rate).reduce(f64::max)?;
-    let good = pools.iter().filter(|(_, rate, _)| *rate >= AS_GOOD * most);
-    let best = good.min_by(|a, b| a.2.total_cmp(&b.2))?;
-    (pools.len() > 1).then_some(best.0)
+    let (most, ..) = pools.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let does_less = |case: Case| {
+        let share = view.estimate(&throughput(case, *most));
+        share.is_some_and(|share| share.ci95.map_or(share.value, |[_, high]| high) < AS_GOOD)
+    };
+    let good = pools.iter().filter(|(case, ..)| !does_less(*case));
+    let (best, ..) = good.min_by(|a, b| a.2.total_cmp(&b.2))?;
+    (pools.len() > 1).then_some(*best)
 }
 
 fn advice(view: &View<'_>) -> String {
@@ -372,7 +376,7 @@ fn advice_table(view: &View<'_>) -> Table {
         "size",
         "The pool to take under a quota",
         "Always busy, tasks that compute 1 ms: throughput and 99th percentile. Taken is the pool with the shortest tail of those \
-         that do at least 97 % of the most work.",
+         that cannot be told to do less than 97 % of the most work.",
         [
             "quota",
             "sized by the quota",
@@ -387,31 +391,33 @@ fn advice_table(view: &View<'_>) -> Table {
 fn half_table(view: &View<'_>) -> Table {
     let mut half: Vec<Case> = cases(view, Load::Half, Limit::Quota).collect();
     half.sort_by_key(|case| (case.quota_percent, case.task_us, case.threads));
+    let has_p90 = half.iter().any(|case| view.measured(&P90.of(*case)));
     let rows = half.into_iter().map(|case| {
         let shown = |metric: Metric, case: Case| view.shown(&metric.of(case), metric.unit);
-        vec![
+        let mut row = vec![
             quota_words(case).replacen("a quota of ", "", 1),
             format!("{} ms", case.task_us as f64 / 1e3),
             threads(case),
             shown(MEAN, case),
             shown(MEAN, case.limit(Limit::None)),
-            shown(P90, case),
             shown(THROTTLED, case),
-        ]
+        ];
+        row.extend(has_p90.then(|| shown(P90, case)));
+        row
     });
+    let columns = [
+        "quota",
+        "a task computes",
+        "pool",
+        "mean latency",
+        "without the quota",
+        "periods throttled",
+    ];
     table(
         "half",
         "Half of what a quota grants",
         "Tasks come at random times; latency is from when one was due.",
-        [
-            "quota",
-            "a task computes",
-            "pool",
-            "mean latency",
-            "without the quota",
-            "90th percentile",
-            "periods throttled",
-        ],
+        columns.into_iter().chain(has_p90.then_some("90th percentile")),
         rows.filter(|row| row[3..].iter().any(|cell| !cell.is_empty()))
             .collect(),
     )
