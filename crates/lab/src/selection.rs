@@ -304,6 +304,14 @@ pub fn choose_cases(
     offered.picked(site, picks)
 }
 
+/// The experiment that an id may begin with, and the parameters, whose values may have a slash, too.
+pub fn parts_of_id(id: &str) -> (Option<&str>, &str) {
+    match id.split_once('/') {
+        Some((name, params)) if !name.contains('=') => (Some(name), params),
+        _ => (None, id),
+    }
+}
+
 /// As a case is called in a list of its experiment's, and anywhere.
 fn ids_of(experiment: &Experiment, params: &Params) -> [String; 2] {
     [params.to_string(), params.case_id(experiment.id)]

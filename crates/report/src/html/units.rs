@@ -1,5 +1,5 @@
 //! *Threads and processes on this machine*: what a unit costs to make, switch, wake, hand over, keep and lose, by kind
-//! and by runtime, and what this run says of the source's six aspects. [`by_kind`](crate::by_kind) decides what is in it.
+//! and by runtime, and what this run says of the source's six aspects. [`mod@crate::by_kind`] decides what is in it.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::published::dated;

@@ -3,7 +3,7 @@
 use threadgauge_experiments::{CATALOGUE, by_runtime};
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::schedule::Chosen;
-use threadgauge_lab::selection::{SelectionError, Selector, choose, choose_cases, experiments};
+use threadgauge_lab::selection::{SelectionError, Selector, choose, choose_cases, experiments, parts_of_id};
 use threadgauge_lab::site::Site;
 
 use crate::cli::RunOptions;
@@ -21,15 +21,9 @@ pub fn named(options: &RunOptions) -> Result<Vec<&'static Experiment>, Selection
     if !options.experiments.is_empty() {
         return experiments(CATALOGUE, &options.experiments);
     }
-    let of_each = options.case.iter().map(|id| experiment_of(id));
+    let of_each = options.case.iter().map(|id| parts_of_id(id).0.map(str::to_owned));
     let of_cases: Option<Vec<String>> = of_each.collect();
     experiments(CATALOGUE, &of_cases.unwrap_or_default())
-}
-
-/// The experiment that an id begins with; values of parameters may have a slash, too.
-fn experiment_of(id: &str) -> Option<String> {
-    let (name, _) = id.split_once('/')?;
-    (!name.contains('=')).then(|| name.to_owned())
 }
 
 /// The cases of these experiments that are selected on `site`.

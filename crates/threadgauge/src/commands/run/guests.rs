@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use threadgauge_experiments::runtimes::find::Places;
 use threadgauge_experiments::runtimes::prepare::{self, Asked, Prepared};
-use threadgauge_lab::selection::Selector;
+use threadgauge_lab::selection::{Selector, parts_of_id};
 use threadgauge_results::Runtime;
 
 use crate::cli::RunOptions;
@@ -28,8 +28,8 @@ pub fn is_shortcut(experiments: &[String]) -> bool {
 pub fn asked(options: &RunOptions) -> Result<Vec<Asked>> {
     let only = Selector::joined(&options.only);
     let by_value = only.values("runtime").map(|value| ("--only", value.to_string()));
-    let parts = options.case.iter().flat_map(|id| id.split(','));
-    let by_id = parts.filter_map(|part| Some(("--case", part.strip_prefix("runtime=")?.to_owned())));
+    let params = options.case.iter().flat_map(|id| parts_of_id(id).1.split(','));
+    let by_id = params.filter_map(|part| Some(("--case", part.strip_prefix("runtime=")?.to_owned())));
     let mut asked = options.runtime.clone();
     for (option, name) in by_value.chain(by_id) {
         let is_known = asked
@@ -137,9 +137,9 @@ mod tests {
             ["all"]
         );
         assert_eq!(
-            asked_by("create --case unit=a,runtime=go --case create/unit=b,runtime=go --case unit=c")
+            asked_by("create --case unit=a,runtime=go --case create/runtime=java,unit=b --case unit=c")
                 .unwrap(),
-            ["go"]
+            ["go", "java"]
         );
         for (words, says) in [
             ("create --only runtime=ruby", "--only: there is no runtime `ruby`"),
