@@ -7,8 +7,9 @@
 //!
 //! The crate looks and never touches: nothing here changes a setting of the machine. The one exception is
 //! [`UnderQuota`], which makes a control group below the process's own and removes it; what a killed process left of
-//! such, [`remove_left_groups`] removes. Otherwise only the calling process is changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
-//! [`kill_descendants`] and [`Stops`], a thread of its own by [`as_user`], and what is below it by [`lower_limit_of`].
+//! such, [`remove_left_groups`] removes. Otherwise only the calling process is changed, by [`pin_self`],
+//! [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`], [`kill_descendants`] and
+//! [`Stops`], a thread of its own by [`as_user`], and what is below it by [`lower_limit_of`].
 //! What cannot be read is `None` with a reason, never a guess and never a panic.
 //!
 //! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.

@@ -147,7 +147,7 @@ impl Case {
     }
 }
 
-/// Half of the CPUs, always busy, by a pool sized by that quota and by one sized by the machine: what the claim compares.
+/// Half of the CPUs, always busy, by a pool sized by that quota and by one sized by the machine: what the claim is of.
 pub(super) fn halved(cpus: u64) -> [Case; 2] {
     let cpus = cpus.max(2);
     let of_half = FULL.cpus(cpus).quota_percent(100 * (cpus / 2));

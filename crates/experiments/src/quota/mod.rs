@@ -1,7 +1,7 @@
 //! Question: what does a pool of threads cost that is sized by the machine where a quota grants less?
 //!
-//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` has the grid, `measure` runs
-//! a case, `read` reads the answer off the samples. The control group is made and removed by `threadgauge_machine`.
+//! How it is measured is said in `EXPERIMENT`, which `explain` and the report print. `case` has the grid, `measure`
+//! runs a case, `read` reads the answer off the samples. `threadgauge_machine` makes and removes the control group.
 
 mod case;
 mod measure;
