@@ -14,6 +14,8 @@ describe("axe-core has nothing to say", () => {
   const CONTRAST = "color-contrast";
   for (const file of new Set([QUICK, PAGE, ...KINDS, ...MORE])) {
     for (const [state, unfold] of Object.entries(STATES)) {
+      // Closed they have nothing that the others have not; what is theirs are charts.
+      if (state === "closed" && MORE.includes(file)) continue;
       // Contrast takes axe most of its time: of the two longest pages unfolded `faintText` alone judges it.
       const ofContrast = state === "open" && [QUICK, PAGE].includes(file) ? [] : [CONTRAST];
       const everything = { rules: { [CONTRAST]: { enabled: ofContrast.length > 0 } } };

@@ -44,6 +44,7 @@ const EXPERIMENTS: &[&Experiment] = &[
     &crate::mixed_clients::EXPERIMENT,
     &crate::past_the_limit::EXPERIMENT,
     &crate::stages::EXPERIMENT,
+    &crate::quota::EXPERIMENT,
     // The control of the others comes when these have told what they found.
     &crate::null::EXPERIMENT,
 ];

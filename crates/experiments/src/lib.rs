@@ -28,6 +28,7 @@ pub mod pipelining;
 pub mod placement;
 pub mod print;
 pub mod probes;
+pub mod quota;
 pub mod ring;
 pub mod runtimes;
 pub mod server_designs;

@@ -2,7 +2,8 @@
 //!
 //! A worker answers with JSON on its standard output, or fails to; either way the result is a [`Sample`]. It runs in a
 //! process group of its own, so that Ctrl-C reaches the command alone. The command is a child subreaper, so that even
-//! children that called `setsid` are found and ended.
+//! children that called `setsid` are found and ended. What a worker that was ended, or a run that was killed, could not
+//! remove of its own is removed here: its control group.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
 pub use threadgauge_machine::{Interrupts, Waited};
-use threadgauge_machine::{Stops, become_subreaper, clock, kill_descendants};
+use threadgauge_machine::{Stops, become_subreaper, clock, kill_descendants, remove_left_groups};
 use threadgauge_results::{Sample, Status};
 
 use crate::worker::Order;
@@ -47,7 +48,7 @@ pub struct Outcome {
 
 impl Launcher {
     /// A launcher of `program arguments…`, which makes this process a child subreaper. From here on it owns
-    /// every child of this process.
+    /// every child of this process. What a killed run left of control groups is removed.
     ///
     /// # Errors
     ///
@@ -58,6 +59,8 @@ impl Launcher {
         interrupts: Interrupts,
     ) -> std::io::Result<Self> {
         become_subreaper()?;
+        // Of a run before that was killed.
+        remove_left_groups();
         Ok(Self {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
@@ -82,6 +85,11 @@ impl Launcher {
             .unwrap_or_else(|why| Some(Sample::without_figures(Status::Failed, why)));
         // The worker itself too, where it has not ended.
         kill_descendants(&[]);
+        let ended_by_itself =
+            (sample.as_ref()).is_some_and(|of| matches!(of.status, Status::Ok | Status::Skipped));
+        if !ended_by_itself {
+            remove_left_groups();
+        }
         Outcome {
             sample,
             wall: begun.elapsed().saturating_sub(stopped),

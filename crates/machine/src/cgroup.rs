@@ -5,6 +5,7 @@
 
 mod bounds;
 mod place;
+mod quota_group;
 mod quotas;
 mod throttle;
 
@@ -12,6 +13,7 @@ use crate::cpulist::CpuList;
 use crate::source::{Fact, Source};
 pub(crate) use bounds::{GroupBound, group_memory_bounds, group_pids_bounds, memory_left_kib, pids_max};
 use place::{Place, bound};
+pub use quota_group::{QUOTA_PERIOD, QuotaError, UnderQuota, remove_left_groups};
 pub use quotas::QuotaCounts;
 pub(crate) use quotas::Quotas;
 use serde::{Deserialize, Serialize};

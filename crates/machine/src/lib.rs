@@ -5,9 +5,11 @@
 //! programs disturbed a sample, the [`Burner`] that computes for a stated time, what a live program does
 //! ([`observe`]), and the few system calls a worker needs (affinity, limits, ending what is left below it).
 //!
-//! The crate looks and never touches: nothing here changes a setting of the machine. Only the calling process is
-//! changed, by [`pin_self`], [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`],
-//! [`kill_descendants`] and [`Stops`], a thread of its own by [`as_user`], and what is below it by [`lower_limit_of`].
+//! The crate looks and never touches: nothing here changes a setting of the machine. The one exception is
+//! [`UnderQuota`], which makes a control group below the process's own and removes it; what a killed process left of
+//! such, [`remove_left_groups`] removes. Otherwise only the calling process is changed, by [`pin_self`],
+//! [`raise_to_hard`], [`set_limit`], [`free_at_once_from`], [`become_subreaper`], [`kill_descendants`] and
+//! [`Stops`], a thread of its own by [`as_user`], and what is below it by [`lower_limit_of`].
 //! What cannot be read is `None` with a reason, never a guess and never a panic.
 //!
 //! It leaves out: statistics, storage, and the decision whether a noisy sample is repeated.
@@ -50,7 +52,10 @@ mod user;
 pub use activity::{Activity, ActivityError, TcpSockets, ThreadActivity, Traffic};
 pub use affinity::{allowed_cpus, current_cpu, pin_self, pin_thread};
 pub use burner::Burner;
-pub use cgroup::{Cgroup, parse_cfs_quota, parse_cpu_max, parse_cpu_stat};
+pub use cgroup::{
+    Cgroup, QUOTA_PERIOD, QuotaError, UnderQuota, parse_cfs_quota, parse_cpu_max, parse_cpu_stat,
+    remove_left_groups,
+};
 pub use children::{become_subreaper, descendants, end_with_this_thread, kill_descendants};
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Advice, Doctor, Severity, examine};

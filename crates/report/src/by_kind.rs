@@ -1,12 +1,13 @@
-//! *Threads and processes on this machine*: what a unit costs by kind, as a table and a chart, and what this run says
-//! of the source's comparison of the two.
+//! *Threads and processes on this machine*: what a unit costs by kind, as a table and a chart, and by runtime, and what
+//! this run says of the source's comparison of the two kinds.
 //!
 //! The page and the Markdown show this; it decides what. Experiments declare the costs and the claims that are its
 //! rows, so it knows none of them. What a run leaves out is named with the experiment that measures it.
 
 use threadgauge_results::published::{ABOUT_ASPECTS, Aspect, aspects, dated};
 use threadgauge_results::{
-    Act, Axis, Claim, Cost, ExperimentResult, Figure, Finding, Origin, Point, Results, Scale, Series,
+    Act, Axis, BY_RUNTIME, Claim, Cost, ExperimentResult, Figure, Finding, Origin, Point, Results, Scale,
+    Series, Table,
 };
 
 use crate::costs::dimension;
@@ -32,8 +33,19 @@ pub(crate) struct ByKind<'a> {
     pub parts: Vec<Part<'a>>,
     /// The source's rows, in its order.
     pub aspects: Vec<Answered<'a>>,
+    /// What a unit costs by runtime; none where no guest took part.
+    pub by_runtime: Option<&'a Table>,
     /// The experiments that measure what this run left out.
     pub left_out: Vec<&'a str>,
+}
+
+/// The tables over several experiments that are no part of this.
+pub(crate) fn tables_beside(results: &Results) -> Vec<&Table> {
+    let is_here = ByKind::of(results).is_some();
+    let tables = results.tables.iter();
+    tables
+        .filter(|table| !is_here || table.id != BY_RUNTIME)
+        .collect()
 }
 
 /// The costs of one act.
@@ -130,6 +142,7 @@ impl<'a> ByKind<'a> {
         let not_run: Vec<&str> = not_run.collect();
         let in_order = results.catalogue.iter().map(String::as_str);
         Some(Self {
+            by_runtime: results.tables.iter().find(|table| table.id == BY_RUNTIME),
             left_out: in_order.filter(|id| not_run.contains(id)).collect(),
             kinds,
             parts,

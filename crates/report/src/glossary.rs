@@ -3,7 +3,10 @@
 //! A page explains each word it has: at its first use in a section the word is a link to the page's list of words. A
 //! link works by keyboard, by touch and without a script, and the list is printed. Markdown has the list alone.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::LazyLock;
 
 use maud::{Markup, html as markup};
 use threadgauge_results::published::sources;
@@ -221,10 +224,11 @@ fn joins(c: char) -> bool {
 fn found(text: &str) -> impl Iterator<Item = (usize, usize, usize)> {
     let mut before = ' ';
     let mut until = 0;
+    let names = names(text);
     text.char_indices().filter_map(move |(at, c)| {
         let begins = !joins(std::mem::replace(&mut before, c)) && at >= until;
         let (length, word) = begins.then(|| longest(&text[at..])).flatten()?;
-        if is_in_a_name(text, at) {
+        if names.iter().any(|name| name.contains(&at)) {
             return None;
         }
         until = at + length;
@@ -232,26 +236,35 @@ fn found(text: &str) -> impl Iterator<Item = (usize, usize, usize)> {
     })
 }
 
-/// Whether a source's name stands there, whose words are its own: the JAWS case is none of ours.
-fn is_in_a_name(text: &str, at: usize) -> bool {
-    sources().iter().any(|source| {
-        let mut places = text.match_indices(source.name.as_str());
-        places.any(|(begins, name)| (begins..begins + name.len()).contains(&at))
-    })
+/// Where names of sources stand, whose words are their own: the JAWS case is none of ours.
+fn names(text: &str) -> Vec<Range<usize>> {
+    let places = sources()
+        .iter()
+        .flat_map(|source| text.match_indices(source.name.as_str()));
+    places.map(|(begins, name)| begins..begins + name.len()).collect()
 }
+
+/// The forms of all words with their word, by the byte they begin with, in small letters.
+static FORMS: LazyLock<HashMap<u8, Vec<(&str, usize)>>> = LazyLock::new(|| {
+    let mut forms = HashMap::<u8, Vec<(&str, usize)>>::new();
+    for (word, of) in WORDS.iter().enumerate() {
+        for form in of.forms {
+            let initial = form.as_bytes()[0].to_ascii_lowercase();
+            forms.entry(initial).or_default().push((form, word));
+        }
+    }
+    forms
+});
 
 /// The longest form with which a text begins, and its word.
 fn longest(text: &str) -> Option<(usize, usize)> {
-    let forms = WORDS
-        .iter()
-        .enumerate()
-        .flat_map(|(word, of)| of.forms.iter().map(move |form| (*form, word)));
-    let begins = forms.filter(|(form, _)| {
+    let initial = text.as_bytes().first()?.to_ascii_lowercase();
+    let begins = FORMS.get(&initial)?.iter().filter(|(form, _)| {
         let head = text.as_bytes().get(..form.len());
         let is_it = head.is_some_and(|head| head.eq_ignore_ascii_case(form.as_bytes()));
         is_it && !text[form.len()..].chars().next().is_some_and(joins)
     });
-    begins.map(|(form, word)| (form.len(), word)).max()
+    begins.map(|(form, word)| (form.len(), *word)).max()
 }
 
 /// The words of a text, each once, in the order of the table.

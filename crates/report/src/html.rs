@@ -20,9 +20,9 @@ mod units;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::units::counted;
-use threadgauge_results::{Results, Trust};
+use threadgauge_results::{Results, Table, Trust};
 
-use crate::by_kind::ByKind;
+use crate::by_kind::{self, ByKind};
 use crate::facts::{Fact, facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::{SampleRow, glossary, with_unit, words};
@@ -44,15 +44,16 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
     let first = markup! { @if lead == Lead::CostsAndClaims { (first::screen(results)) } };
     let answers = paper::answers(results);
     let printed = format!("{}{}", first.0, answers.0);
+    let tables: Vec<&Table> = results.tables.iter().collect();
     let body = markup! {
         (header(results))
         (warnings(results))
         @match lead {
             Lead::CostsAndClaims => {
                 (first) (glossary::paragraph(&printed)) (answers) (findings::section(results)) (costs::section(results))
-                (units::section(results)) (table::of_run(results)) (experiments) (machine(results))
+                (units::section(results)) (table::of_run(results, &by_kind::tables_beside(results))) (experiments) (machine(results))
             }
-            Lead::Answers => { (glossary::paragraph(&printed)) (answers) (experiments) (table::of_run(results)) (machine(results)) }
+            Lead::Answers => { (glossary::paragraph(&printed)) (answers) (experiments) (table::of_run(results, &tables)) (machine(results)) }
         }
     };
     let (body, words) = glossary::linked(&body.into_string());

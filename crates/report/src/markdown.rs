@@ -9,7 +9,7 @@ use threadgauge_results::published::cited;
 use threadgauge_results::units::{self, Scale};
 use threadgauge_results::{Claim, Cost, ExperimentResult, Finding, Results, Table, Trust, Verdict};
 
-use crate::by_kind::{ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
+use crate::by_kind::{self, ASPECTS, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::cases::Cases;
 use crate::costs;
 use crate::facts::{facts, headline};
@@ -49,12 +49,16 @@ pub fn markdown(results: &Results) -> String {
             costs(&mut out, results);
             findings(&mut out, results);
             machine(&mut out, results);
-            tables(&mut out, results);
+            for of in by_kind::tables_beside(results) {
+                table(&mut out, "##", of);
+            }
             experiments(&mut out, results, asked);
         }
         Lead::Answers => {
             experiments(&mut out, results, asked);
-            tables(&mut out, results);
+            for of in &results.tables {
+                table(&mut out, "##", of);
+            }
             if results.experiments.iter().any(|e| !e.findings.is_empty()) {
                 findings(&mut out, results);
             }
@@ -71,13 +75,6 @@ fn machine(out: &mut String, results: &Results) {
         let _ = writeln!(out, "| {} | {} |", cell(&fact.name), cell(&fact.value));
     }
     out.push('\n');
-}
-
-/// The tables over several experiments.
-fn tables(out: &mut String, results: &Results) {
-    for of in &results.tables {
-        table(out, "##", of);
-    }
 }
 
 fn experiments(out: &mut String, results: &Results, headline: &str) {
@@ -142,6 +139,10 @@ fn by_kind(out: &mut String, units: &ByKind<'_>) {
         if let (Some(act), Some(lacks)) = (part.act, part.lacks) {
             let _ = writeln!(out, "- {}: {}.", act.words(), cell(&lacks.says()));
         }
+    }
+    if let Some(of) = units.by_runtime {
+        out.push('\n');
+        table(out, "###", of);
     }
     let _ = writeln!(out, "\n### {ASPECTS}\n");
     let _ = writeln!(out, "{}\n", about_aspects());

@@ -26,6 +26,8 @@ mod observe;
 mod outside;
 #[path = "command/past_the_limit.rs"]
 mod past_the_limit;
+#[path = "command/quota.rs"]
+mod quota;
 #[path = "command/runtimes.rs"]
 mod runtimes;
 #[path = "command/serve.rs"]

@@ -28,13 +28,12 @@ const HOP_OF_LAP: f64 = 0.5;
 const LEAST_JAVA: u64 = 21;
 
 /// What each harness is told of how long to measure. On one CPU a program shares it with the compiler of its JVM, so
-/// that it takes seconds to be warm.
+/// that it takes seconds to be warm: what makes a virtual thread, some five.
 const GO: &[&str] = &["-run", "^$", "-benchtime", "300ms"];
-const JMH: &[&str] = &["-f", "1", "-wi", "4", "-w", "500ms", "-i", "4", "-r", "200ms"];
+const JMH: &[&str] = &["-f", "1", "-wi", "10", "-w", "500ms", "-i", "4", "-r", "200ms"];
 const PYPERF: &[&str] = &["-q", "-p", "2", "-n", "3", "-w", "1"];
 /// The same of the first call alone, of several processes.
 const JMH_COLD: &[&str] = &["-f", "3", "-wi", "0", "-i", "1"];
-const PYPERF_COLD: &[&str] = &["-q", "-p", "3", "-n", "1", "-l", "1"];
 
 macro_rules! created {
     ($of:literal, $count:literal) => {
@@ -129,17 +128,17 @@ fn figure(says: String, ours: Ours, line: &str, told: Told, one: f64) -> Figure 
     }
 }
 
-/// Two of which the first differs in what the second leaves out.
-fn pair(differs: Figure, same: Figure, says: &str) -> [Figure; 2] {
-    let differs = Figure {
+/// A figure that differs, as ours is of the first call in a process, and the one beside the tool's first call.
+fn warm_and_cold(warm: Figure, cold: Figure) -> [Figure; 2] {
+    let warm = Figure {
         limited: false,
-        ..differs
+        ..warm
     };
-    let same = Figure {
-        says: format!("the same, {says}"),
-        ..same
+    let cold = Figure {
+        says: "the same, cold".to_owned(),
+        ..cold
     };
-    [differs, same]
+    [warm, cold]
 }
 
 /// All of them.
@@ -154,23 +153,16 @@ pub fn figures() -> Vec<Figure> {
         figures.push(unit.created(&line("create"), JMH));
         figures.push(unit.handed_on(&line("lap"), JMH));
         let (warm, cold) = (line("pool"), line("pool") + " -bm ss");
-        figures.extend(pair(
+        figures.extend(warm_and_cold(
             unit.pooled(&warm, JMH),
             unit.pooled(&cold, JMH_COLD),
-            "cold",
         ));
     }
     for unit in &PYTHONS {
         let line = |name| format!("python units.py {name} {}", unit.name);
         figures.push(unit.created(&line("create"), PYPERF));
         figures.push(unit.handed_on(&line("lap"), PYPERF));
-        let pool = unit.pooled(&line("pool"), PYPERF);
-        if unit.name == "process" {
-            let cold = unit.pooled(&(line("pool") + " -w 0"), PYPERF_COLD);
-            figures.extend(pair(pool, cold, "cold"));
-        } else {
-            figures.push(pool);
-        }
+        figures.push(unit.pooled(&line("pool"), PYPERF));
     }
     figures
 }

@@ -27,6 +27,12 @@ impl Place {
             .ok_or_else(|| format!("no control group hierarchy with the controller {controller} is mounted"))
     }
 
+    /// The group's own folder.
+    pub(super) fn own_folder(&self) -> String {
+        // There is always one.
+        self.folders().swap_remove(0)
+    }
+
     /// The group's own folder and those above it, up to the mount.
     pub(super) fn folders(&self) -> Vec<String> {
         let mut folders = Vec::new();

@@ -80,18 +80,22 @@ impl Quotas {
             let Ok(text) = read_small(&group.stat, buffer) else {
                 continue;
             };
-            if let Some((throttled_ns, throttled_periods)) = parse_cpu_stat(&text) {
-                counts.push(QuotaCounts {
-                    group: group.folder.clone(),
-                    cpus: group.cpus,
-                    periods: of_stat(&text, "nr_periods").unwrap_or(0),
-                    throttled_periods,
-                    throttled_ns,
-                });
-            }
+            counts.extend(counts_of(&text, &group.folder, group.cpus));
         }
         counts
     }
+}
+
+/// What a `cpu.stat` says of a group; `None` where it counts no throttling.
+pub(super) fn counts_of(text: &str, folder: &str, cpus: f64) -> Option<QuotaCounts> {
+    let (throttled_ns, throttled_periods) = parse_cpu_stat(text)?;
+    Some(QuotaCounts {
+        group: folder.to_owned(),
+        cpus,
+        periods: of_stat(text, "nr_periods").unwrap_or(0),
+        throttled_periods,
+        throttled_ns,
+    })
 }
 
 #[cfg(test)]

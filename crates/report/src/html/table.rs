@@ -15,32 +15,43 @@ pub(super) fn of_experiment(e: &ExperimentResult, table: &Table) -> Markup {
 }
 
 /// Those over several experiments, each a section: of a line that opens to the whole of it, but for what a unit costs
-/// by runtime, which is there to be seen and has its chart.
-pub(super) fn of_run(results: &Results) -> Markup {
-    let figures = || results.experiments.iter().flat_map(|e| &e.figures);
-    // It stands in its experiment, too, and no two have one name.
-    let charts = || {
-        figures().filter(|f| f.id == BY_RUNTIME).map(|f| Figure {
-            title: "Each over a thread in C".to_owned(),
-            ..f.clone()
-        })
-    };
+/// by runtime, which is there to be seen.
+pub(super) fn of_run(results: &Results, tables: &[&Table]) -> Markup {
     markup! {
-        @for table in &results.tables {
-            @let id = run_id(table);
-            @let head = markup! { h2 id=(format!("{id}-h")) { (clean(&table.title)) } };
-            @let shown = cases::scrolling(&format!("{id}-table"), &format!("Table: {}", table.title), &note(table), &heads(table), &rows(table));
-            section id=(id) aria-labelledby=(format!("{id}-h")) {
+        @for table in tables {
+            @let head = markup! { h2 id=(format!("{}-h", run_id(table))) { (clean(&table.title)) } };
+            section id=(run_id(table)) aria-labelledby=(format!("{}-h", run_id(table))) {
                 @if table.id == BY_RUNTIME {
                     (head)
-                    (shown)
-                    @for f in charts() { (figure::of_run(&f, &format!("{id}-f"))) }
+                    (by_runtime(results, table))
                 } @else {
-                    details.line { summary { (head) } (shown) }
+                    details.line { summary { (head) } (whole(table)) }
                 }
             }
         }
     }
+}
+
+/// What a unit costs by runtime, and its chart.
+pub(super) fn by_runtime(results: &Results, table: &Table) -> Markup {
+    let figures = results.experiments.iter().flat_map(|e| &e.figures);
+    // It stands in its experiment, too, and no two have one name.
+    let charts = figures.filter(|f| f.id == BY_RUNTIME).map(|f| Figure {
+        title: "Each over a thread in C".to_owned(),
+        ..f.clone()
+    });
+    markup! {
+        (whole(table))
+        @for f in charts { (figure::of_run(&f, &format!("{}-f", run_id(table)))) }
+    }
+}
+
+fn whole(table: &Table) -> Markup {
+    let (id, label) = (
+        format!("{}-table", run_id(table)),
+        format!("Table: {}", table.title),
+    );
+    cases::scrolling(&id, &label, &note(table), &heads(table), &rows(table))
 }
 
 /// The anchor of a table over several experiments.

@@ -1,5 +1,5 @@
-//! *Threads and processes on this machine*: what a unit costs to make, switch, wake, hand over, keep and lose, by kind,
-//! and what this run says of the source's six aspects. [`by_kind`](crate::by_kind) decides what is in it.
+//! *Threads and processes on this machine*: what a unit costs to make, switch, wake, hand over, keep and lose, by kind
+//! and by runtime, and what this run says of the source's six aspects. [`mod@crate::by_kind`] decides what is in it.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::published::dated;
@@ -7,6 +7,7 @@ use threadgauge_results::{Claim, Cost, Finding, Results, Verdict, rule, units};
 
 use super::cases::{self, Head};
 use super::figure;
+use super::table;
 use super::text::{clean, coded, finding_id, section_id};
 use crate::by_kind::{ASPECTS, Answered, ByKind, Lacks, Row, TITLE, about_aspects};
 use crate::words;
@@ -23,7 +24,11 @@ pub(super) fn section(results: &Results) -> Markup {
                 p { "Not all of it was measured in this run. " code { (clean(&command)) } " measures the rest." }
             }
             @if let Some(chart) = units.chart() { (figure::of_run(&chart, "units-f")) }
-            (table(&units))
+            (by_kind(&units))
+            @if let Some(of) = units.by_runtime {
+                h3 id=(table::run_id(of)) { (clean(&of.title)) }
+                (table::by_runtime(results, of))
+            }
             h3 #aspects { (ASPECTS) }
             p.small { (about_aspects()) }
             ol.aspects { @for of in &units.aspects { (aspect(of)) } }
@@ -32,7 +37,7 @@ pub(super) fn section(results: &Results) -> Markup {
 }
 
 /// Each act with the costs that compare kinds, or why there are none; the other costs folded.
-fn table(units: &ByKind<'_>) -> Markup {
+fn by_kind(units: &ByKind<'_>) -> Markup {
     let mut seen: Vec<Markup> = Vec::new();
     let mut others: Vec<Markup> = Vec::new();
     for part in &units.parts {

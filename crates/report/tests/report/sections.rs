@@ -1,7 +1,7 @@
 //! An experiment's section in every committed run: what is open, that nothing is lost in its fold, and the order.
 
 use threadgauge_report::{markdown, short_answer};
-use threadgauge_results::{ExperimentResult, Verdict};
+use threadgauge_results::{BY_RUNTIME, ExperimentResult, Verdict};
 
 use super::first::{Run, runs, text};
 
@@ -223,4 +223,40 @@ fn no_report_has_a_source_by_its_number_or_what_only_builders_know() {
             assert_eq!(has_a_note(&text(&report)), None, "{run}");
         }
     }
+}
+
+#[test]
+fn what_a_unit_costs_by_runtime_is_seen_once_beside_what_it_costs_by_kind() {
+    let mut of_runtimes = 0;
+    for Run {
+        name: run,
+        results,
+        page,
+    } in runs()
+    {
+        let Some(table) = results.tables.iter().find(|table| table.id == BY_RUNTIME) else {
+            continue;
+        };
+        of_runtimes += 1;
+        let anchor = format!("id=\"t-{BY_RUNTIME}\"");
+        assert_eq!(page.matches(&anchor).count(), 1, "{run}");
+        let (_, units) = page.split_once("<section id=\"units\"").unwrap();
+        let (units, _) = units.split_once("</section>").unwrap();
+        let (_, seen) = units.split_once(&anchor).unwrap();
+        let (seen, _) = seen.split_once("<h3").unwrap();
+        for row in &table.rows {
+            assert!(
+                text(seen).contains(&plain(&row[0])),
+                "{run}: no row of {}",
+                row[0]
+            );
+        }
+        let written = markdown(results);
+        assert_eq!(
+            written.matches(&format!("# {}\n", table.title)).count(),
+            1,
+            "{run}"
+        );
+    }
+    assert!(of_runtimes > 0, "no stored run has guests");
 }

@@ -111,6 +111,11 @@ impl Group {
         Ok(())
     }
 
+    /// Its folder, in version 1 that of its first controller.
+    pub(super) fn folder(&self) -> &Path {
+        self.folders.first().expect("it was made")
+    }
+
     /// A program that is started in it.
     pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let enters = "while [ \"$1\" != -- ]; do echo $$ > \"$1/cgroup.procs\" || exit; shift; done; shift; exec \"$@\"";
@@ -191,26 +196,34 @@ fn where_a_control_group_refuses_units_the_limit_is_named_and_the_rest_runs() {
     });
 }
 
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+fn of_nobody(program: &str, dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.uid(NOBODY).gid(NOBODY).current_dir(dir);
+    command
+}
+
+/// The command as a user without rights, who is given this folder; `None` where it cannot be run so.
+pub(super) fn as_nobody(dir: &Path) -> Option<Command> {
+    std::os::unix::fs::chown(dir, Some(NOBODY), Some(NOBODY)).ok()?;
+    of_nobody(COMMAND, dir).arg("--version").output().ok()?;
+    Some(of_nobody(COMMAND, dir))
+}
+
 #[test]
 #[allow(clippy::print_stderr, reason = "it says why it is skipped")]
 fn where_a_user_may_have_no_more_units_the_limit_is_named_and_the_rest_runs() {
-    const NOBODY: u32 = 65_534;
     let dir = tempfile::tempdir().unwrap();
     // The superuser is not held to the limit; whoever sets it and becomes another user is.
-    let as_nobody = |program: &str| {
-        let mut command = Command::new(program);
-        command.uid(NOBODY).gid(NOBODY).current_dir(dir.path());
-        command
-    };
-    let given = std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY));
-    let runs = given.and_then(|()| as_nobody(COMMAND).arg("--version").output());
-    if let Err(error) = runs {
-        eprintln!("skipped: the command cannot be run as another user here: {error}");
+    if as_nobody(dir.path()).is_none() {
+        eprintln!("skipped: the command cannot be run as another user here");
         return;
     }
     refused_units_are_named_and_the_rest_runs(dir.path(), "the limit nproc", |arguments| {
         let limited = "ulimit -u 400 && exec \"$0\" \"$@\"";
-        let mut shell = as_nobody("bash");
+        let mut shell = of_nobody("bash", dir.path());
         shell.args(["-c", limited, COMMAND]);
         shell.args(arguments).output().unwrap()
     });
