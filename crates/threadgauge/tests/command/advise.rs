@@ -172,7 +172,7 @@ fn a_twin_is_measured_and_kept_as_a_run() {
         assert!(way["predicted_s"].as_f64().unwrap() >= 0.003, "{way}");
     }
     assert!(dir.path().join("twin/report.html").exists());
-    let elsewhere = [&words[..9], &["--cpu-count", "64"]].concat();
+    let elsewhere = [&words[..8], &["--cpu-count", "64"]].concat();
     let refused = threadgauge(dir.path(), &elsewhere[..]);
     assert!(
         text(&refused.stderr).contains("measures this machine"),
