@@ -1,4 +1,5 @@
-//! What a candidate does to a workload: elapsed time, throughput, time of a task, CPU and memory, each with an interval.
+//! What a candidate does to a workload: elapsed time, throughput, time of a task, CPU and memory, each with an
+//! interval.
 //!
 //! Tasks are drawn by seed, the same for all candidates, so that two of them differ by what they do and not by what
 //! they were given. An interval spans the seeds, widened by what the costs leave open and by [`MODEL`].

@@ -77,8 +77,8 @@ const DESIGNS: [(Design, &str); 5] = [
     (Design::Processes, "processes"),
 ];
 
-/// A candidate of `advise` as the value of the parameter `way`, where the twin has it. The background thread is measured
-/// as one after the other.
+/// A candidate of `advise` as the value of the parameter `way`, where the twin has it. The background thread is
+/// measured as one after the other.
 #[must_use]
 pub fn way(candidate: Candidate) -> Option<String> {
     let design = match candidate.design {

@@ -30,7 +30,8 @@ pub fn times(dir: &Path, run: &RunRecord, machine: &serde_json::Value, first: u3
     times
 }
 
-/// The newest results folders of this user that ended, the newest first: those where runs go, and in the current folder.
+/// The newest results folders of this user that ended, the newest first: those where runs go, and in the current
+/// folder.
 pub fn newest() -> Vec<PathBuf> {
     let folders = [Path::new("."), Path::new(DEFAULT_OUT)];
     let mut stores: Vec<(SystemTime, PathBuf)> = folders.into_iter().flat_map(stores_in).collect();

@@ -17,6 +17,7 @@ use threadgauge_advise::quantity::{Bytes, Count};
 use threadgauge_advise::workload::Coming;
 use threadgauge_advise::{Advice, Basis, Machine, Workload, Wrong, advise as arithmetic, text};
 use threadgauge_machine::fingerprint;
+use threadgauge_results::units;
 
 use crate::commands::advise::measure::Measured;
 use crate::commands::advise::options::{AdviseOptions, WorkloadOptions};
@@ -172,8 +173,8 @@ fn machine(options: &AdviseOptions, fingerprint: &Value) -> Result<Machine> {
         );
         ensure!(
             quota <= found.cpus,
-            "--quota {quota}: there are {} CPUs, and no more can be used; say --cpu-count, or no --quota",
-            found.cpus
+            "--quota {quota}: no more than {} can be used; say --cpu-count, or no --quota",
+            units::counted(found.cpus as usize, "CPU")
         );
     }
     let memory_bytes = options

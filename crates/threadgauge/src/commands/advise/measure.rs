@@ -1,5 +1,5 @@
-//! `advise --measure`: a twin of the workload, run in the advised way, its neighbours, the user's own and those of rules
-//! of thumb, by the same harness as every experiment. What is measured overrides what was predicted.
+//! `advise --measure`: a twin of the workload, run in the advised way, its neighbours, the user's own and those of
+//! rules of thumb, by the same harness as every experiment. What is measured overrides what was predicted.
 
 use std::path::PathBuf;
 

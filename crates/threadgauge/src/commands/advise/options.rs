@@ -130,7 +130,8 @@ pub enum Language {
 pub struct AdviseOptions {
     #[command(flatten)]
     pub workload: WorkloadOptions,
-    /// The workload in a TOML file with the names of these options (rate = "1000/h"); an option on the command line wins
+    /// The workload in a TOML file with the names of these options (rate = "1000/h"); an option on the command line
+    /// wins
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Observe this process for CPU time and waits of a task; needs --rate, how many tasks a second it does now
