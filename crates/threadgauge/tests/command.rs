@@ -1,5 +1,7 @@
 //! The command as a user has it: real runs, bad input, interruptions.
 
+#[path = "command/ci.rs"]
+mod ci;
 #[path = "command/each.rs"]
 mod each;
 #[path = "command/limited.rs"]
@@ -279,7 +281,7 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         );
         assert!(said.contains(&wanted), "{said}");
     }
-    assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("slower:N%"));
+    assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("neither slower:N% nor unknown:N%"));
     assert!(refused(&["frobnicate"]).contains("unrecognized subcommand"));
     for without_arguments in ["advise", "load", "observe"] {
         refused(&[without_arguments]);
@@ -291,7 +293,7 @@ fn folders_without_results_are_named() {
     for arguments in [
         &["report", "nowhere"][..],
         &["claims", "nowhere"],
-        &["compare", "nowhere", "nowhere"],
+        &["compare", "nowhere", "elsewhere"],
         &["run", "--resume", "nowhere"],
     ] {
         assert!(
@@ -550,23 +552,33 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
 }
 
 #[test]
-fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
+fn a_slower_run_fails_the_check_and_so_does_one_of_which_nothing_is_known() {
     let dir = tempfile::tempdir().unwrap();
     stored(&dir.path().join("a"), 0, 100.0);
     stored(&dir.path().join("b"), 0, 110.0);
+    stored(&dir.path().join("c"), 0, 100.01);
     let rows = |a, b| json(&threadgauge(dir.path(), &["compare", a, b, "--json"]))["rows"].clone();
     // One case of two runs that took no turns: a change cannot be told from the machine's level.
-    for (a, b) in [("a", "a"), ("a", "b"), ("b", "a")] {
+    for (a, b) in [("a", "c"), ("a", "b"), ("b", "a")] {
         assert_eq!(rows(a, b)[0]["verdict"], "unknown");
     }
     let check = |b, fail_on| {
-        threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on])
-            .status
-            .code()
+        let checked = threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on]);
+        (checked.status.code(), text(&checked.stderr))
     };
-    assert_eq!(check("b", "slower:5%"), Some(1));
-    assert_eq!(check("b", "slower:20%"), Some(0));
-    assert_eq!(check("a", "slower:5%"), Some(0));
+    let (code, says) = check("b", "slower:5%,unknown:100%");
+    assert_eq!(code, Some(1));
+    assert!(
+        says.contains("null/what=clock: slower than --fail-on allows") && says.contains("The check failed for"),
+        "{says}"
+    );
+    for b in ["b", "c"] {
+        let (code, says) = check(b, "slower:20%");
+        assert_eq!(code, Some(1));
+        assert!(says.contains("nothing is known of any of 1 case"), "{says}");
+        assert_eq!(check(b, "slower:20%,unknown:100%").0, Some(0));
+        assert_eq!(check(b, "unknown:99%").0, Some(1));
+    }
     let shell = format!(
         "set -o pipefail; {} compare a b --fail-on slower:5% | head -n 1",
         env!("CARGO_BIN_EXE_threadgauge")
@@ -580,6 +592,11 @@ fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
         piped.status.code(),
         Some(1),
         "a reader that leaves does not hide the verdict"
+    );
+    assert_eq!(
+        text(&piped.stdout),
+        "Level unknown, of too few cases. Of 1 case 0 differ, 0 are the same within 3 %, and of 1 (100 %) nothing is \
+         known.\n"
     );
     for format in ["text", "markdown"] {
         let compared = threadgauge(dir.path(), &["compare", "a", "b", "--format", format]);
