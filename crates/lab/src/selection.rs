@@ -1,8 +1,8 @@
-//! Which experiments and which of their cases: names, `--only` and `--set`.
+//! Which experiments and which of their cases: names, `--only`, `--case` and `--set`.
 //!
-//! `--only` picks cases and `--set` replaces parameters: of several values each makes a case. An unknown name is
-//! refused, with the nearest known one; it is never ignored. Cases with an optional parameter are picked where `--only`
-//! names it, or names nothing.
+//! `--only` picks cases by their parameters, `--case` by their id, and `--set` replaces parameters: of several values
+//! each makes a case. An unknown name is refused, with the nearest known one; it is never ignored. Cases with an
+//! optional parameter are picked by their id, or where `--only` names it, or names nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use threadgauge_results::{Params, Value};
 use crate::experiment::{Catalogue, Experiment};
 use crate::grid::{Plan, PlannedCase};
 use crate::schedule::Chosen;
-use crate::site::Site;
+use crate::site::{Profile, Site};
 
 /// Why a selection is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +61,16 @@ pub enum SelectionError {
     /// Each value exists, but not together.
     #[error("--only: no case of this profile has all of {0}; `threadgauge list --cases` shows them")]
     NoCase(String),
+    /// No case has this id.
+    #[error("--case: no case of this profile is `{case}`{}", elsewhere(.known, .case, *.profile))]
+    UnknownCase {
+        /// What was typed.
+        case: String,
+        /// The ids of this profile, with their experiment and without.
+        known: Vec<String>,
+        /// A profile that has it.
+        profile: Option<Profile>,
+    },
     /// No case can have what was set.
     #[error("--set: no case of {experiment} can run so: {why}")]
     Impossible {
@@ -79,6 +89,14 @@ pub fn nearest(known: &[String], typed: &str) -> String {
         .filter(|(likeness, _)| *likeness > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map_or_else(String::new, |(_, name)| format!(" (did you mean `{name}`?)"))
+}
+
+/// Where a case is that this profile does not have, or which one may have been meant.
+fn elsewhere(known: &[String], typed: &str, profile: Option<Profile>) -> String {
+    match profile {
+        Some(profile) => format!("; `--profile {}` has it", profile.name()),
+        None => format!("{}; `threadgauge list --cases` shows them", nearest(known, typed)),
+    }
 }
 
 /// What people write behind a name whose values have it.
@@ -203,32 +221,10 @@ pub fn choose(
     only: &Selector,
     set: &Selector,
 ) -> Result<Vec<Chosen>, SelectionError> {
-    let mut chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
-    let known: BTreeSet<String> = cases(&chosen)
-        .flat_map(Params::iter)
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    let [only, set] = &[only, set].map(|selector| selector.without_units(&known));
-    for (option, selector) in [("--set", set), ("--only", only)] {
-        if let Some(key) = selector.keys().into_iter().find(|k| !known.contains(*k)) {
-            return Err(SelectionError::UnknownKey {
-                option,
-                key: key.to_owned(),
-                known: known.into_iter().collect(),
-            });
-        }
-    }
-    let mut seen = BTreeSet::new();
-    if let Some((key, value)) = set.0.iter().find(|&(key, value)| !seen.insert((key, value))) {
-        return Err(SelectionError::Twice {
-            key: key.clone(),
-            value: value.to_string(),
-        });
-    }
-    let changed: Vec<Vec<Changed>> = chosen.iter().map(|c| replace(&c.plan, set)).collect();
-    let all = || changed.iter().flatten();
-    let planned: BTreeSet<(&str, &Value)> = all().flat_map(|case| case.planned.iter()).collect();
-    let made: BTreeSet<(&str, &Value)> = all().flat_map(|case| case.case.params.iter()).collect();
+    let offered = Offered::new(experiments, site, set)?;
+    let only = &offered.known("--only", only)?;
+    let planned: BTreeSet<(&str, &Value)> = offered.all().flat_map(|case| case.planned.iter()).collect();
+    let made: BTreeSet<(&str, &Value)> = offered.all().flat_map(|case| case.case.params.iter()).collect();
     if let Some((key, value)) = (only.0.iter())
         .map(|(key, value)| (key.as_str(), value))
         .find(|wanted| !planned.contains(wanted) && !made.contains(wanted))
@@ -247,7 +243,7 @@ pub fn choose(
     }
     // What the profile has is picked there, whatever it is set to; else what was set.
     let named = only.keys();
-    let picks = |case: &Changed| {
+    let picks = |_: &Experiment, case: &Changed| {
         // Whoever wants some cases and names no runtime has those of before there were others.
         let is_beside = !named.is_empty() && !case.planned.has_only_what(|name| named.contains(name));
         !is_beside
@@ -256,40 +252,155 @@ pub fn choose(
                 false => case.case.params.get(key),
             })
     };
-    let cases: Vec<Vec<PlannedCase>> = changed
-        .iter()
-        .map(|changed| {
-            once(
-                changed
-                    .iter()
-                    .filter(|case| picks(case))
-                    .map(|case| case.case.clone()),
-            )
-        })
-        .collect();
-    for (c, cases) in chosen.iter_mut().zip(cases) {
-        c.plan.cases = cases;
-        c.plan.fit(site);
-    }
-    chosen.retain(|c| !c.plan.cases.is_empty());
+    let chosen = offered.picked(site, picks)?;
     if chosen.is_empty() {
         return Err(SelectionError::NoCase(only.to_string()));
-    }
-    for c in &chosen {
-        let checked = c.plan.cases.iter().map(|case| (case.check)(&case.params).err());
-        // Where some can be, the others fail as they run, each with its reason.
-        if let Some([why, ..]) = checked.collect::<Option<Vec<_>>>().as_deref() {
-            return Err(SelectionError::Impossible {
-                experiment: c.experiment.id,
-                why: why.to_string(),
-            });
-        }
     }
     Ok(chosen)
 }
 
-fn cases(chosen: &[Chosen]) -> impl Iterator<Item = &Params> {
-    chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params)
+/// The cases of these ids, as `list --cases` prints them or with their experiment before them, as a report has them.
+/// What the profile has is picked there, whatever it is set to; else what was set.
+///
+/// # Errors
+///
+/// When no case has one of the ids, a key of `set` is unknown, or nothing is left.
+pub fn choose_cases(
+    experiments: &[&'static Experiment],
+    site: &Site,
+    ids: &[String],
+    set: &Selector,
+) -> Result<Vec<Chosen>, SelectionError> {
+    let offered = Offered::new(experiments, site, set)?;
+    let planned = offered.ids(|case| &case.planned);
+    let made = offered.ids(|case| &case.case.params);
+    if let Some(case) = ids
+        .iter()
+        .find(|id| !planned.contains(*id) && !made.contains(*id))
+    {
+        let has = |profile: &Profile| {
+            let site = Site {
+                profile: *profile,
+                ..site.clone()
+            };
+            let other = Offered::new(experiments, &site, &Selector::default());
+            other.is_ok_and(|other| other.ids(|case| &case.planned).contains(case))
+        };
+        return Err(SelectionError::UnknownCase {
+            case: case.clone(),
+            profile: Profile::ALL.into_iter().find(has),
+            known: planned.into_iter().chain(made).collect(),
+        });
+    }
+    let picks = |experiment: &Experiment, case: &Changed| {
+        ids.iter().any(|id| {
+            let params = match planned.contains(id) {
+                true => &case.planned,
+                false => &case.case.params,
+            };
+            ids_of(experiment, params).contains(id)
+        })
+    };
+    offered.picked(site, picks)
+}
+
+/// As a case is called in a list of its experiment's, and anywhere.
+fn ids_of(experiment: &Experiment, params: &Params) -> [String; 2] {
+    [params.to_string(), params.case_id(experiment.id)]
+}
+
+/// All cases of some experiments, with what was set.
+struct Offered {
+    chosen: Vec<Chosen>,
+    names: BTreeSet<String>,
+    cases: Vec<Vec<Changed>>,
+}
+
+impl Offered {
+    /// An error where what is to be set is unknown.
+    fn new(
+        experiments: &[&'static Experiment],
+        site: &Site,
+        set: &Selector,
+    ) -> Result<Self, SelectionError> {
+        let chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
+        let params = chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params);
+        let names = params.flat_map(Params::iter).map(|(name, _)| name.to_owned());
+        let mut offered = Self {
+            names: names.collect(),
+            chosen,
+            cases: Vec::new(),
+        };
+        let set = offered.known("--set", set)?;
+        let mut seen = BTreeSet::new();
+        if let Some((key, value)) = set.0.iter().find(|&(key, value)| !seen.insert((key, value))) {
+            return Err(SelectionError::Twice {
+                key: key.clone(),
+                value: value.to_string(),
+            });
+        }
+        offered.cases = offered.chosen.iter().map(|c| replace(&c.plan, &set)).collect();
+        Ok(offered)
+    }
+
+    /// The same with the names that the cases have; an error where one is none of them.
+    fn known(&self, option: &'static str, selector: &Selector) -> Result<Selector, SelectionError> {
+        let selector = selector.without_units(&self.names);
+        match selector.keys().into_iter().find(|k| !self.names.contains(*k)) {
+            None => Ok(selector),
+            Some(key) => Err(SelectionError::UnknownKey {
+                option,
+                key: key.to_owned(),
+                known: self.names.iter().cloned().collect(),
+            }),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Changed> {
+        self.cases.iter().flatten()
+    }
+
+    /// Every id by which a case is known.
+    fn ids(&self, params: impl Fn(&Changed) -> &Params) -> BTreeSet<String> {
+        let of = |(c, cases): (&Chosen, &Vec<Changed>)| -> Vec<String> {
+            let ids = cases.iter().flat_map(|case| ids_of(c.experiment, params(case)));
+            ids.collect()
+        };
+        self.chosen.iter().zip(&self.cases).flat_map(of).collect()
+    }
+
+    /// The experiments that have a case which is picked, with those cases; an error where none of one can be.
+    fn picked(
+        &self,
+        site: &Site,
+        picks: impl Fn(&Experiment, &Changed) -> bool,
+    ) -> Result<Vec<Chosen>, SelectionError> {
+        let mut chosen = Vec::new();
+        for (c, cases) in self.chosen.iter().zip(&self.cases) {
+            let picked = cases.iter().filter(|case| picks(c.experiment, case));
+            let mut plan = Plan {
+                cases: once(picked.map(|case| case.case.clone())),
+                ..c.plan.clone()
+            };
+            plan.fit(site);
+            if plan.cases.is_empty() {
+                continue;
+            }
+            let checked = plan.cases.iter().map(|case| (case.check)(&case.params).err());
+            // Where some can be, the others fail as they run, each with its reason.
+            if let Some([why, ..]) = checked.collect::<Option<Vec<_>>>().as_deref() {
+                return Err(SelectionError::Impossible {
+                    experiment: c.experiment.id,
+                    why: why.to_string(),
+                });
+            }
+            chosen.push(Chosen {
+                experiment: c.experiment,
+                plan,
+            });
+        }
+        Ok(chosen)
+    }
 }
 
 /// A case as it is planned, with one of the values that were set in place of each.
@@ -511,18 +622,22 @@ mod tests {
         assert_eq!(estimate("count=99999999999"), MOST);
     }
 
+    const ANY: Experiment = experiment("any", true);
+
+    /// With a case of a runtime.
+    const BESIDE: Experiment = Experiment {
+        plan: |_| {
+            let mut plan = plan();
+            let mut other = plan.cases[0].clone();
+            other.params.set("runtime", "go");
+            plan.cases.push(other);
+            plan
+        },
+        ..experiment("beside", true)
+    };
+
     #[test]
     fn cases_with_an_optional_parameter_are_picked_by_its_name_or_with_all() {
-        const BESIDE: Experiment = Experiment {
-            plan: |_| {
-                let mut plan = plan();
-                let mut other = plan.cases[0].clone();
-                other.params.set("runtime", "go");
-                plan.cases.push(other);
-                plan
-            },
-            ..experiment("beside", true)
-        };
         let site = crate::testing::site(crate::site::Profile::Quick, 1);
         let picked = |only: Selector| {
             let chosen = choose(&[&BESIDE], &site, &only, &Selector::default()).unwrap();
@@ -542,9 +657,79 @@ mod tests {
         assert_eq!(picked(selector("runtime=go")), ["unit=thread,count=1,runtime=go"]);
     }
 
+    #[test]
+    fn a_case_is_picked_by_its_id_with_its_experiment_or_without_and_whatever_it_has_of_its_own() {
+        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let picked = |ids: &[&str], set: &str| -> Vec<String> {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let set = if set.is_empty() { Selector::default() } else { selector(set) };
+            let chosen = choose_cases(&[&BESIDE, &ANY], &site, &ids, &set).unwrap();
+            let of = |c: &Chosen| -> Vec<String> {
+                let ids = c.plan.cases.iter().map(|case| case.params.case_id(c.experiment.id));
+                ids.collect()
+            };
+            chosen.iter().flat_map(of).collect()
+        };
+        // Not the one of a runtime beside it.
+        assert_eq!(
+            picked(&["beside/unit=thread,count=1"], ""),
+            ["beside/unit=thread,count=1"]
+        );
+        assert_eq!(
+            picked(&["unit=process,count=1", "any/unit=thread,count=64"], ""),
+            [
+                "beside/unit=process,count=1",
+                "any/unit=thread,count=64",
+                "any/unit=process,count=1"
+            ]
+        );
+        assert_eq!(
+            picked(&["unit=thread,count=1,runtime=go"], ""),
+            ["beside/unit=thread,count=1,runtime=go"]
+        );
+        // By what it is in the profile, or by what it has become.
+        assert_eq!(
+            picked(&["any/unit=thread,count=64"], "count=2,3"),
+            ["any/unit=thread,count=2", "any/unit=thread,count=3"]
+        );
+        assert_eq!(
+            picked(&["any/unit=thread,count=3"], "count=2,3"),
+            ["any/unit=thread,count=3"]
+        );
+    }
+
+    #[test]
+    fn a_case_that_is_none_is_refused_with_the_nearest_or_the_profile_that_has_it() {
+        const LONGER: Experiment = Experiment {
+            plan: |site| {
+                let mut plan = plan();
+                if site.profile == Profile::Paper {
+                    plan.cases[0].params.set("count", 9_u64);
+                }
+                plan
+            },
+            ..experiment("longer", true)
+        };
+        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let says = |id: &str| {
+            let refused = choose_cases(&[&LONGER], &site, &[id.to_owned()], &Selector::default());
+            refused.map(drop).unwrap_err().to_string()
+        };
+        assert_eq!(
+            says("longer/unit=thread,count=65"),
+            "--case: no case of this profile is `longer/unit=thread,count=65` \
+             (did you mean `longer/unit=thread,count=64`?); `threadgauge list --cases` shows them"
+        );
+        assert_eq!(
+            says("unit=thread,count=9"),
+            "--case: no case of this profile is `unit=thread,count=9`; `--profile paper` has it"
+        );
+        // A part of an id is none.
+        assert!(says("unit=thread").contains("did you mean `unit=thread,count="));
+    }
+
     /// The cases of one experiment; empty: nothing is picked.
     fn chosen(only: &str, set: &str) -> Result<Vec<PlannedCase>, SelectionError> {
-        const ANY: Experiment = experiment("any", true);
         let site = crate::testing::site(crate::site::Profile::Quick, 1);
         let only = match only {
             "" => Selector::default(),

@@ -48,6 +48,7 @@ Examples:
   threadgauge run create print --profile standard --out before
   threadgauge run oversubscription --only count=64,count=1024,mode=yield --rounds 20
   threadgauge run create --set count=5000
+  threadgauge run null --case what=clock,cpus=1
   threadgauge run runtimes              what a unit costs in Java, Go, Python, Node and Erlang, beside C
   threadgauge run create --runtime java,java-21=/opt/jdk-21/bin/java
   threadgauge run --resume threadgauge-results/2026-11-21-4f2a
@@ -188,6 +189,10 @@ pub struct RunOptions {
     /// Only the cases with these parameters; several values of one name (count=2,5) are alternatives
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub only: Vec<Selector>,
+    /// Only this case, by its id as `list --cases` prints it; may be given several times. Where no experiment is
+    /// named, that of the id: create/unit=thread,…
+    #[arg(long, value_name = "CASE", conflicts_with = "only")]
+    pub case: Vec<String>,
     /// Replace parameters of the cases; several values of one name (count=2,5) make cases of their own
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub set: Vec<Selector>,
@@ -219,7 +224,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
     /// Continue an interrupted run: same cases, same seed, nothing measured twice
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "case", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]

@@ -4,16 +4,15 @@ use std::fs;
 use std::path::Path;
 
 use clap::Parser;
+use threadgauge_experiments::runnable;
 use threadgauge_experiments::runtimes::prepare::Asked;
 use threadgauge_experiments::runtimes::{KINDS, Kind};
-use threadgauge_experiments::{CATALOGUE, by_runtime, runnable};
-use threadgauge_lab::selection::{Selector, choose, experiments};
 use threadgauge_lab::site::Site;
 use threadgauge_machine::CpuList;
 use threadgauge_results::Runtime;
 
 use crate::cli::{Cli, Command};
-use crate::commands::run::guests;
+use crate::commands::run::{choice, guests};
 
 /// Each `threadgauge run …` of a text: between backticks or in a line of its own, to a comment or to what follows in a
 /// shell.
@@ -45,16 +44,11 @@ fn wrong(command: &str) -> Option<String> {
     };
     let cpus = CpuList::new(0..16);
     let mut site = Site::new(options.profile.into(), &cpus, &[], 1 << 20);
-    let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
-    match guests::asked(&options, &only) {
+    match guests::asked(&options) {
         Ok(asked) => site.runtimes = asked.iter().flat_map(found).collect(),
         Err(error) => return Some(error.to_string()),
     }
-    let named = match guests::is_shortcut(&options.experiments) {
-        true => by_runtime::EXPERIMENTS.map(str::to_owned).to_vec(),
-        false => options.experiments,
-    };
-    let chosen = experiments(CATALOGUE, &named).and_then(|named| choose(&named, &site, &only, &set));
+    let chosen = choice::named(&options).and_then(|named| choice::cases(&named, &site, &options));
     chosen.err().map(|error| error.to_string())
 }
 
@@ -107,8 +101,9 @@ fn every_run_that_a_document_or_an_experiment_names_is_one() {
 fn a_run_that_is_none_is_noticed() {
     let of = |text: &str| runs(text).into_iter().map(wrong).collect::<Vec<_>>();
     let text = "`threadgauge run ring --only unit=thread`\nthreadgauge run ring  # all of it\n\
-                `threadgauge run runtimes` `threadgauge run create --only runtime=java-25`";
-    assert_eq!(of(text), [None, None, None, None]);
+                `threadgauge run runtimes` `threadgauge run create --only runtime=java-25`\n\
+                `threadgauge run null --case what=clock,cpus=1`";
+    assert_eq!(of(text), [None, None, None, None, None]);
     for (text, says) in [
         ("`threadgauge run rings`", "rings"),
         ("`threadgauge run ring --only unit=pthread`", "pthread"),
@@ -116,6 +111,7 @@ fn a_run_that_is_none_is_noticed() {
         ("`threadgauge run ring --runtime ruby`", "ruby"),
         ("`threadgauge run null --only runtime=go`", "runtime"),
         ("`threadgauge run ring --profil paper`", "--profil"),
+        ("`threadgauge run null --case what=clocks`", "what=clocks"),
     ] {
         let [Some(why)] = &of(text)[..] else {
             panic!("{text}: {:?}", of(text));

@@ -1,5 +1,6 @@
 //! Measuring: choose, store, schedule, then report.
 
+pub mod choice;
 mod each;
 pub mod guests;
 
@@ -11,12 +12,12 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use signal_hook::low_level::pipe;
 use threadgauge_experiments::each::EACH;
+use threadgauge_experiments::runnable;
 use threadgauge_experiments::runtimes::prepare::Prepared;
-use threadgauge_experiments::{CATALOGUE, by_runtime, runnable};
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
-use threadgauge_lab::selection::{Selector, choose, experiment, experiments};
+use threadgauge_lab::selection::{Selector, experiment};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
@@ -150,12 +151,7 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
 fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>> {
     let profile = options.profile.into();
     let mut site = site(profile, options.cpus.as_ref())?;
-    let (only, set) = (Selector::joined(&options.only), Selector::joined(&options.set));
-    let shortcut = guests::is_shortcut(&options.experiments);
-    let mut named = match shortcut {
-        true => experiments(CATALOGUE, &by_runtime::EXPERIMENTS.map(str::to_owned))?,
-        false => experiments(CATALOGUE, &options.experiments)?,
-    };
+    let mut named = choice::named(options)?;
     if let (Some(command), Some(items)) = (&options.each, &options.items) {
         if options.experiments != ["turnaround"] {
             bail!("--each is for one experiment: threadgauge run turnaround --each '{command}' --items …");
@@ -163,19 +159,14 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         site.each = Some(each::typed(command, items)?);
         named = vec![&EACH];
     }
-    let guests = guests::prepared(&guests::asked(options, &only)?)?;
+    let guests = guests::prepared(&guests::asked(options)?)?;
     if launcher.interrupts().count() > 0 {
         return Ok(None);
     }
     if let Some(guests) = &guests {
         site.runtimes.clone_from(&guests.runtimes);
     }
-    let mut chosen = choose(&named, &site, &only, &set)?;
-    if shortcut {
-        for c in &mut chosen {
-            by_runtime::keep(c.experiment.id, &mut c.plan);
-        }
-    }
+    let mut chosen = choice::cases(&named, &site, options)?;
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let id = format!("{:06x}", fastrand::u32(..1 << 24));
     let dir = options
@@ -188,7 +179,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         if site.each.is_none() {
             return Ok(None);
         }
-        chosen = choose(&named, &site, &only, &set)?;
+        chosen = choice::cases(&named, &site, options)?;
     }
     let (turns, seed, in_turns_with) = match &options.turns {
         Some(at) => {
@@ -246,6 +237,7 @@ fn typed(options: &RunOptions) -> Vec<String> {
         |name: &str, all: &[Selector]| -> Vec<String> { all.iter().map(|s| format!("{name} {s}")).collect() };
     let mut typed = options.experiments.clone();
     typed.extend(selectors("--only", &options.only));
+    typed.extend(options.case.iter().map(|id| format!("--case {id}")));
     typed.extend(selectors("--set", &options.set));
     typed.extend(options.runtime.iter().map(|asked| format!("--runtime {asked}")));
     typed.extend(options.each.as_ref().map(|command| format!("--each '{command}'")));
@@ -365,5 +357,7 @@ mod tests {
         assert_eq!(typed_of("null --out elsewhere --seed 3"), "null");
         let all = "null --only what=clock --runtime go --runtime java-21=/opt/java --rounds 3 --cpus 0 --handicap 15";
         assert_eq!(typed_of(all), all);
+        let cases = "null --case what=clock --case null/what=burn";
+        assert_eq!(typed_of(cases), cases);
     }
 }

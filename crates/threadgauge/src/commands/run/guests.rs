@@ -19,22 +19,27 @@ pub fn is_shortcut(experiments: &[String]) -> bool {
     experiments == [SHORTCUT]
 }
 
-/// The runtimes that were asked for: by `--runtime`, as values of `--only`, and all for the shortcut where none is
-/// named.
+/// The runtimes that were asked for: by `--runtime`, as values of `--only`, in the ids of `--case`, and all for the
+/// shortcut where none is named.
 ///
 /// # Errors
 ///
-/// When `--only` names one that is of no kind.
-pub fn asked(options: &RunOptions, only: &Selector) -> Result<Vec<Asked>> {
+/// When `--only` or `--case` names one that is of no kind.
+pub fn asked(options: &RunOptions) -> Result<Vec<Asked>> {
+    let only = Selector::joined(&options.only);
+    let by_value = only
+        .values("runtime")
+        .map(|value| ("--only", value.to_string()));
+    let parts = options.case.iter().flat_map(|id| id.split(','));
+    let by_id = parts.filter_map(|part| Some(("--case", part.strip_prefix("runtime=")?.to_owned())));
     let mut asked = options.runtime.clone();
-    for value in only.values("runtime") {
-        let name = value.to_string();
+    for (option, name) in by_value.chain(by_id) {
         let is_known = asked
             .iter()
             .any(|of| matches!(of, Asked::One { name: known, .. } if *known == name));
         if !is_known && !asked.contains(&Asked::All) {
             let one = name.parse::<Asked>();
-            asked.push(one.map_err(|says| anyhow!("--only: {says}"))?);
+            asked.push(one.map_err(|says| anyhow!("{option}: {says}"))?);
         }
     }
     if asked.is_empty() && is_shortcut(&options.experiments) {
@@ -108,7 +113,7 @@ mod tests {
         let Some(Command::Run(options)) = Cli::parse_from(words.split(' ')).command else {
             panic!("it is a run");
         };
-        let asked = asked(&options, &Selector::joined(&options.only))?;
+        let asked = asked(&options)?;
         Ok(asked.iter().map(Asked::to_string).collect())
     }
 
@@ -133,13 +138,20 @@ mod tests {
             asked_by("create --runtime all --only runtime=java-25").unwrap(),
             ["all"]
         );
-        let unknown = asked_by("create --only runtime=ruby").unwrap_err();
-        assert!(
-            unknown
-                .to_string()
-                .starts_with("--only: there is no runtime `ruby`"),
-            "{unknown}"
+        assert_eq!(
+            asked_by("create --case unit=a,runtime=go --case create/unit=b,runtime=go --case unit=c").unwrap(),
+            ["go"]
         );
+        for (words, says) in [
+            ("create --only runtime=ruby", "--only: there is no runtime `ruby`"),
+            (
+                "create --case unit=a,runtime=ruby",
+                "--case: there is no runtime `ruby`",
+            ),
+        ] {
+            let unknown = asked_by(words).unwrap_err().to_string();
+            assert!(unknown.starts_with(says), "{unknown}");
+        }
     }
 
     #[test]
