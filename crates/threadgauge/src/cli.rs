@@ -79,6 +79,7 @@ Examples:
   threadgauge compare before after --fail-on slower:5%,unknown:20% --format markdown
   threadgauge compare --base a1 a2 a3 -- b1 b2 b3     several runs a side
   threadgauge compare old/ new/                       the same, of folders of runs
+  threadgauge compare before after --rerun ../before/threadgauge
   threadgauge compare c5 c6 c7 --format html > three.html   a column a machine")]
     Compare(CompareOptions),
     /// Write the report again from stored results
@@ -314,6 +315,10 @@ pub struct CompareOptions {
     /// at all is known fails
     #[arg(long, value_name = "slower:N%|unknown:N%", value_delimiter = ',')]
     pub fail_on: Vec<Limit>,
+    /// Measure again what is flagged, in turns: this program of the base beside the one that compares. What the pairs say
+    /// then counts
+    #[arg(long, value_name = "PROGRAM")]
+    pub rerun: Option<PathBuf>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

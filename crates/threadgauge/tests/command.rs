@@ -30,6 +30,8 @@ mod past_the_limit;
 mod runtimes;
 #[path = "command/serve.rs"]
 mod serve;
+#[path = "command/sides.rs"]
+mod sides;
 #[path = "command/signals.rs"]
 mod signals;
 #[path = "command/terminal.rs"]
@@ -508,9 +510,19 @@ fn record(id: &str) -> RunRecord {
 /// A stored run of seven rounds, whose one case took what `value` says of a round and copy, and whether it was
 /// disturbed.
 fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, bool)) {
+    stored_case(dir, record, Params::new().with("what", "clock"), value);
+}
+
+/// The same of the case of `null` with these parameters.
+fn stored_case(
+    dir: &Path,
+    record: &RunRecord,
+    params: Params,
+    value: impl Fn(u32, u32) -> (f64, bool),
+) {
     let case = StoredCase {
-        id: "null/what=clock".to_owned(),
-        params: Params::new().with("what", "clock"),
+        id: params.case_id("null"),
+        params,
         estimate_ms: 1,
         skip: None,
     };

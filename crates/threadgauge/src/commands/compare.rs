@@ -10,6 +10,7 @@ use threadgauge_results::units::counted;
 use threadgauge_results::{Compared, Gate, Judged, Repeated, Results, compare_sides, side_by_side};
 
 use crate::cli::{CompareOptions, Format};
+use crate::commands::rerun::rerun;
 use crate::output::{Done, Verdict, print, print_as_it_is, print_json_text, say, style};
 
 /// Prints what changed from A to B, and with `--fail-on` the exit code says whether too much did; of more than two, a
@@ -34,7 +35,12 @@ fn two(a: &Repeated, b: &Repeated, options: &CompareOptions) -> Done {
                 .context("nothing can be compared"),
         );
     }
-    let judged = Gate::of(&options.fail_on).map(|gate| gate.judge(&compared));
+    let gate = Gate::of(&options.fail_on);
+    let compared = match &options.rerun {
+        Some(program) => rerun(compared, &first(b).run, program, gate.as_ref())?,
+        None => compared,
+    };
+    let judged = gate.map(|gate| gate.judge(&compared));
     print_as(options.format(), &compared, [a, b], judged.as_ref())?;
     let Some(judged) = judged else {
         return Ok(Verdict::Done);
@@ -80,9 +86,9 @@ fn say_breaches(judged: &Judged) {
 }
 
 fn columns(sides: &[Repeated], options: &CompareOptions) -> Done {
-    if !options.fail_on.is_empty() {
+    if !options.fail_on.is_empty() || options.rerun.is_some() {
         bail!(
-            "--fail-on holds one side against another, and these are {}: compare two, or name the base with --base",
+            "--fail-on and --rerun hold one side against another, and these are {}: compare two, or name the base with --base",
             sides.len()
         );
     }
