@@ -346,14 +346,15 @@ impl Offered {
     /// The same with the names that the cases have; an error where one is none of them.
     fn known(&self, option: &'static str, selector: &Selector) -> Result<Selector, SelectionError> {
         let selector = selector.without_units(&self.names);
-        match selector.keys().into_iter().find(|k| !self.names.contains(*k)) {
-            None => Ok(selector),
-            Some(key) => Err(SelectionError::UnknownKey {
+        let unknown = selector.keys().into_iter().find(|k| !self.names.contains(*k));
+        if let Some(key) = unknown {
+            return Err(SelectionError::UnknownKey {
                 option,
                 key: key.to_owned(),
                 known: self.names.iter().cloned().collect(),
-            }),
+            });
         }
+        Ok(selector)
     }
 
     fn all(&self) -> impl Iterator<Item = &Changed> {
@@ -638,7 +639,7 @@ mod tests {
 
     #[test]
     fn cases_with_an_optional_parameter_are_picked_by_its_name_or_with_all() {
-        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let site = crate::testing::site(Profile::Quick, 1);
         let picked = |only: Selector| {
             let chosen = choose(&[&BESIDE], &site, &only, &Selector::default()).unwrap();
             let ids: Vec<String> = chosen[0]
@@ -659,7 +660,7 @@ mod tests {
 
     #[test]
     fn a_case_is_picked_by_its_id_with_its_experiment_or_without_and_whatever_it_has_of_its_own() {
-        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let site = crate::testing::site(Profile::Quick, 1);
         let picked = |ids: &[&str], set: &str| -> Vec<String> {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let set = if set.is_empty() { Selector::default() } else { selector(set) };
@@ -710,7 +711,7 @@ mod tests {
             },
             ..experiment("longer", true)
         };
-        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let site = crate::testing::site(Profile::Quick, 1);
         let says = |id: &str| {
             let refused = choose_cases(&[&LONGER], &site, &[id.to_owned()], &Selector::default());
             refused.map(drop).unwrap_err().to_string()
@@ -730,7 +731,7 @@ mod tests {
 
     /// The cases of one experiment; empty: nothing is picked.
     fn chosen(only: &str, set: &str) -> Result<Vec<PlannedCase>, SelectionError> {
-        let site = crate::testing::site(crate::site::Profile::Quick, 1);
+        let site = crate::testing::site(Profile::Quick, 1);
         let only = match only {
             "" => Selector::default(),
             only => selector(only),

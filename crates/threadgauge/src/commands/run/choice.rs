@@ -64,7 +64,7 @@ mod tests {
 
     fn named_by(words: &str) -> Result<Vec<&'static str>, SelectionError> {
         let words = format!("threadgauge run {words}");
-        let Some(Command::Run(options)) = Cli::parse_from(words.split(' ')).command else {
+        let Some(Command::Run(options)) = Cli::parse_from(words.split_whitespace()).command else {
             panic!("it is a run");
         };
         Ok(named(&options)?.iter().map(|e| e.id).collect())
