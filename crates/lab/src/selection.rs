@@ -318,11 +318,7 @@ struct Offered {
 
 impl Offered {
     /// An error where what is to be set is unknown.
-    fn new(
-        experiments: &[&'static Experiment],
-        site: &Site,
-        set: &Selector,
-    ) -> Result<Self, SelectionError> {
+    fn new(experiments: &[&'static Experiment], site: &Site, set: &Selector) -> Result<Self, SelectionError> {
         let chosen: Vec<Chosen> = experiments.iter().map(|e| Chosen::all(e, site)).collect();
         let params = chosen.iter().flat_map(|c| &c.plan.cases).map(|case| &case.params);
         let names = params.flat_map(Params::iter).map(|(name, _)| name.to_owned());
@@ -663,10 +659,18 @@ mod tests {
         let site = crate::testing::site(Profile::Quick, 1);
         let picked = |ids: &[&str], set: &str| -> Vec<String> {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            let set = if set.is_empty() { Selector::default() } else { selector(set) };
+            let set = if set.is_empty() {
+                Selector::default()
+            } else {
+                selector(set)
+            };
             let chosen = choose_cases(&[&BESIDE, &ANY], &site, &ids, &set).unwrap();
             let of = |c: &Chosen| -> Vec<String> {
-                let ids = c.plan.cases.iter().map(|case| case.params.case_id(c.experiment.id));
+                let ids = c
+                    .plan
+                    .cases
+                    .iter()
+                    .map(|case| case.params.case_id(c.experiment.id));
                 ids.collect()
             };
             chosen.iter().flat_map(of).collect()

@@ -44,9 +44,16 @@ pub(crate) struct CostRow<'a> {
 /// The costs that the first run lists, in all columns; what another lists alone stands behind.
 pub(crate) fn costs_of<'a>(runs: &[&'a Results]) -> Vec<CostRow<'a>> {
     let mut names = BTreeSet::new();
-    let listed = runs.iter().flat_map(|run| costs::listed(run)).flat_map(|group| group.rows);
-    let listed: Vec<&str> = listed.map(|row| row.name).filter(|name| names.insert(*name)).collect();
-    let find = |run: &&'a Results, name: &str| costs::all(run).find(|cost| cost.name.as_deref() == Some(name));
+    let listed = runs
+        .iter()
+        .flat_map(|run| costs::listed(run))
+        .flat_map(|group| group.rows);
+    let listed: Vec<&str> = listed
+        .map(|row| row.name)
+        .filter(|name| names.insert(*name))
+        .collect();
+    let find =
+        |run: &&'a Results, name: &str| costs::all(run).find(|cost| cost.name.as_deref() == Some(name));
     listed
         .into_iter()
         .map(|name| CostRow {
@@ -126,7 +133,11 @@ pub fn columns_text(of: &SideBySide, runs: &[&Results], style: &Style) -> String
         }
     };
     for fact in &of.differs {
-        let values = of.columns.iter().map(|column| column.name.clone()).zip(fact.values.clone());
+        let values = of
+            .columns
+            .iter()
+            .map(|column| column.name.clone())
+            .zip(fact.values.clone());
         block(&mut out, &fact.name, values.collect());
     }
     let costs = costs_of(runs);
@@ -154,7 +165,10 @@ pub fn columns_text(of: &SideBySide, runs: &[&Results], style: &Style) -> String
                 0 => String::new(),
                 _ => format!(" · {}", against(placed.ratio, placed.ci95, placed.apart)),
             };
-            (of.columns[placed.column].name.clone(), format!("{figure}{against}"))
+            (
+                of.columns[placed.column].name.clone(),
+                format!("{figure}{against}"),
+            )
         });
         block(&mut out, &head, places.collect());
     }
@@ -185,20 +199,32 @@ pub fn columns_markdown(of: &SideBySide, runs: &[&Results]) -> String {
         }
         if shown < all {
             let more = counted(all - shown, "more row");
-            let _ = writeln!(out, "\n… and {more}, for which there is no room here; `--format json` has all.");
+            let _ = writeln!(
+                out,
+                "\n… and {more}, for which there is no room here; `--format json` has all."
+            );
         }
         out.push('\n');
     };
     let heads = |first: &str, last: Option<&str>| -> Vec<String> {
         let last = last.map(str::to_owned);
-        std::iter::once(first.to_owned()).chain(names.clone()).chain(last).collect()
+        std::iter::once(first.to_owned())
+            .chain(names.clone())
+            .chain(last)
+            .collect()
     };
     let mut about: Vec<Vec<String>> = vec![
-        std::iter::once("folder".to_owned()).chain(of.columns.iter().map(|column| cell(&column.of))).collect(),
-        std::iter::once("runs".to_owned()).chain(of.columns.iter().map(|column| column.runs.to_string())).collect(),
+        std::iter::once("folder".to_owned())
+            .chain(of.columns.iter().map(|column| cell(&column.of)))
+            .collect(),
+        std::iter::once("runs".to_owned())
+            .chain(of.columns.iter().map(|column| column.runs.to_string()))
+            .collect(),
     ];
     about.extend(of.differs.iter().map(|fact| {
-        std::iter::once(cell(&fact.name)).chain(fact.values.iter().map(|value| cell(value))).collect()
+        std::iter::once(cell(&fact.name))
+            .chain(fact.values.iter().map(|value| cell(value)))
+            .collect()
     }));
     table(&mut out, &heads("", None), about);
     let costs = costs_of(runs);
@@ -214,7 +240,10 @@ pub fn columns_markdown(of: &SideBySide, runs: &[&Results]) -> String {
     let rows = of.rows.iter().map(|row| {
         let figures = (0..of.columns.len()).map(|column| cell(&figure(row, column)));
         let name = format!("{}, {}", cell(&row.case), cell(&row.metric));
-        std::iter::once(name).chain(figures).chain([cell(&order(of, row))]).collect()
+        std::iter::once(name)
+            .chain(figures)
+            .chain([cell(&order(of, row))])
+            .collect()
     });
     table(&mut out, &heads("case", Some("order")), rows.collect());
     out.truncate(out.trim_end().len());
@@ -229,7 +258,9 @@ pub fn columns_json(of: &SideBySide, runs: &[&Results]) -> String {
     let costs: Vec<_> = costs_of(runs)
         .iter()
         .map(|row| {
-            let cost = |of: &Option<&Cost>| of.map(|of| json!({"value": of.value, "ci95": of.ci95, "unit": of.unit}));
+            let cost = |of: &Option<&Cost>| {
+                of.map(|of| json!({"value": of.value, "ci95": of.ci95, "unit": of.unit}))
+            };
             json!({"name": row.name, "costs": row.costs.iter().map(cost).collect::<Vec<_>>()})
         })
         .collect();

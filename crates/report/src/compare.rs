@@ -90,7 +90,10 @@ fn runs(between: &BetweenRuns, compared: &Compared) -> String {
     match between.order {
         Order::InTurns => {
             let spread = spread.replace("Runs of a side", "Pairs");
-            format!("{} that took turns: each pair has a ratio of its own.{spread}", units::counted(a, "pair of runs"))
+            format!(
+                "{} that took turns: each pair has a ratio of its own.{spread}",
+                units::counted(a, "pair of runs")
+            )
         }
         Order::Alternating => format!("Runs of both sides by turns, {b} against {a}.{spread}"),
         Order::Apart => {
@@ -100,7 +103,10 @@ fn runs(between: &BetweenRuns, compared: &Compared) -> String {
                     units::counted(level.cases, "case"),
                     plain(level.ratio)
                 ),
-                None => " They have too few cases in common to tell a change from what the machine did meanwhile.".to_owned(),
+                None => {
+                    " They have too few cases in common to tell a change from what the machine did meanwhile."
+                        .to_owned()
+                }
             };
             format!(
                 "Runs of the one side came before those of the other, {b} against {a}.{level}{spread} A change common to all \
@@ -296,7 +302,9 @@ pub fn comparison_json(compared: &Compared, judged: Option<&Judged>) -> String {
         Order::Apart => "apart",
     };
     let between = compared.between.map(|of| {
-        let level = of.level.map(|(ratio, ci95)| json!({"ratio": ratio, "ci95": ci95}));
+        let level = of
+            .level
+            .map(|(ratio, ci95)| json!({"ratio": ratio, "ci95": ci95}));
         json!({"runs": of.runs, "order": order(of.order), "spread": of.spread, "level": level})
     });
     let document = json!({

@@ -29,8 +29,8 @@ mod xlsx;
 
 pub use columns::{columns_json, columns_markdown, columns_text};
 pub use compare::{
-    comparison_badge, comparison_badge_svg, comparison_github, comparison_json, comparison_junit, comparison_markdown,
-    comparison_text,
+    comparison_badge, comparison_badge_svg, comparison_github, comparison_json, comparison_junit,
+    comparison_markdown, comparison_text,
 };
 pub use csv_file::samples_csv;
 pub use error::ReportError;
@@ -40,7 +40,8 @@ pub use markdown::markdown;
 pub use picture::{picture, picture_png};
 pub use sample::SampleRow;
 pub use terminal::{
-    ClaimColumns, ClaimRow, Said, Style, claims_beside, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
+    ClaimColumns, ClaimRow, Said, Style, claims_beside, claims_table, fitted, short_answer, terminal,
+    terminal_screen, terminal_summary,
 };
 pub use threadgauge_results::units::with_unit;
 pub use words::stopped;

@@ -19,14 +19,14 @@ use threadgauge_stats::{
 };
 
 use crate::{
-    ByRound, ComparisonResult, ExperimentResult, RanBeside, Results, Run, Side, Status, StoredSample, Take, by_round,
-    compare_by_round, paired,
+    ByRound, ComparisonResult, ExperimentResult, RanBeside, Results, Run, Side, Status, StoredSample, Take,
+    by_round, compare_by_round, paired,
 };
 
 pub use columns::{CaseRow, Column, Fact, Placed, Quantity, SideBySide, column_names, side_by_side};
+use setting::guard;
 pub use setting::machine_differences;
 pub use several::{BetweenRuns, Order, Repeated, SideError, compare_sides};
-use setting::guard;
 
 /// The error of one comparison, which is one look.
 pub const ALPHA: f64 = 0.05;

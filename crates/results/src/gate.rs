@@ -38,7 +38,8 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is neither slower:N% nor unknown:N%, as in slower:5% and unknown:20%");
+        let wrong =
+            || format!("`{text}` is neither slower:N% nor unknown:N%, as in slower:5% and unknown:20%");
         let (of, percent) = text.split_once(':').ok_or_else(wrong)?;
         let percent: f64 = percent
             .strip_suffix('%')
@@ -125,13 +126,17 @@ impl Gate {
             case: Some(case.clone()),
             says: "B has no figures of a case that A has".to_owned(),
         });
-        let slower = compared.rows.iter().filter(|row| self.is_beyond(row)).map(|row| Breach {
-            case: Some(row.b.clone()),
-            says: format!(
-                "slower than --fail-on allows ({:.3})",
-                row.ratio.unwrap_or(f64::NAN)
-            ),
-        });
+        let slower = compared
+            .rows
+            .iter()
+            .filter(|row| self.is_beyond(row))
+            .map(|row| Breach {
+                case: Some(row.b.clone()),
+                says: format!(
+                    "slower than --fail-on allows ({:.3})",
+                    row.ratio.unwrap_or(f64::NAN)
+                ),
+            });
         let of_all = |says| Breach { case: None, says };
         // What all cases share may be the machine's level, but a check that cannot be made is not passed.
         let level = compared.level.map(|level| level.ratio);
@@ -221,7 +226,14 @@ mod tests {
     #[test]
     fn limits_are_read_and_whatever_is_none_is_refused() {
         for wrong in [
-            "slower", "slower:5", "slower:%", "slower:-1%", "slower:inf%", "unknown:101%", "same:3%", "",
+            "slower",
+            "slower:5",
+            "slower:%",
+            "slower:-1%",
+            "slower:inf%",
+            "unknown:101%",
+            "same:3%",
+            "",
         ] {
             let why = wrong.parse::<Limit>().unwrap_err();
             assert!(why.contains("neither slower:N% nor unknown:N%"), "{why}");
@@ -236,7 +248,10 @@ mod tests {
             row("slow", "slower", Some([1.06, 1.10])),
             row("perhaps", "unknown", Some([1.01, 1.20])),
         ]);
-        assert_eq!(says(&["slower:5%"], &of), ["slow slower than --fail-on allows (1.080)"]);
+        assert_eq!(
+            says(&["slower:5%"], &of),
+            ["slow slower than --fail-on allows (1.080)"]
+        );
         assert_eq!(says(&["slower:5%", "slower:7%"], &of).len(), 1);
         assert_eq!(says(&["slower:7%"], &of), [""; 0]);
         // What is unknown may still be known to be slower than nothing.
@@ -245,11 +260,20 @@ mod tests {
 
     #[test]
     fn a_check_that_knew_nothing_fails_unless_told_otherwise() {
-        let nothing = compared(vec![row("a", "unknown", None), row("b", "unknown", Some([0.9, 1.1]))]);
+        let nothing = compared(vec![
+            row("a", "unknown", None),
+            row("b", "unknown", Some([0.9, 1.1])),
+        ]);
         let failed = says(&["slower:5%"], &nothing);
-        assert!(failed[0].contains("nothing is known of any of 2 cases"), "{failed:?}");
+        assert!(
+            failed[0].contains("nothing is known of any of 2 cases"),
+            "{failed:?}"
+        );
         assert_eq!(says(&["slower:5%", "unknown:100%"], &nothing), [""; 0]);
-        let half = compared(vec![row("a", "unknown", None), row("b", "same", Some([0.99, 1.01]))]);
+        let half = compared(vec![
+            row("a", "unknown", None),
+            row("b", "same", Some([0.99, 1.01])),
+        ]);
         assert_eq!(says(&["slower:5%"], &half), [""; 0]);
         assert_eq!(says(&["unknown:50%"], &half), [""; 0]);
         assert_eq!(

@@ -105,7 +105,10 @@ pub fn ratio_of_runs(a: &[f64], b: &[f64], alpha: f64) -> Result<Estimate, Stats
 /// ```
 pub fn between_runs(a: &[f64], b: &[f64]) -> Result<Option<f64>, StatsError> {
     let sides = [Logs::of(a)?, Logs::of(b)?];
-    let squares = |side: &Logs| side.variance.map_or(0.0, |variance| variance * (side.n - 1) as f64);
+    let squares = |side: &Logs| {
+        side.variance
+            .map_or(0.0, |variance| variance * (side.n - 1) as f64)
+    };
     let freedom: usize = sides.iter().map(|side| side.n - 1).sum();
     let squares: f64 = sides.iter().map(squares).sum();
     Ok((freedom > 0).then(|| (squares / freedom as f64).sqrt()))
@@ -292,7 +295,10 @@ mod tests {
         for (a, b) in [(&many[..], &[1.0][..]), (&[1.0], &many)] {
             let compared = compare_runs(a, b, Better::Lower).unwrap();
             let error = (0.01_f64 * (1.0 + 1.0 / 3.0)).sqrt();
-            assert!((reach(compared.ci95, 1.0) - 4.3027 * error).abs() < 1e-4, "{compared:?}");
+            assert!(
+                (reach(compared.ci95, 1.0) - 4.3027 * error).abs() < 1e-4,
+                "{compared:?}"
+            );
             assert_eq!(compared.n, 4);
         }
         assert_eq!(compare_runs(&[1.0], &[1.0], Better::Lower).unwrap().ci95, None);
@@ -320,7 +326,10 @@ mod tests {
         let compared = compare_pairs_of_runs(&ratios, Better::Lower).unwrap();
         assert!((compared.ratio - 0.2_f64.exp()).abs() < 1e-9 && compared.n == 6);
         assert!((reach(compared.ci95, compared.ratio) - 4.3027 * (0.01_f64 / 3.0).sqrt()).abs() < 1e-4);
-        assert_eq!(compare_pairs_of_runs(&ratios[..1], Better::Lower).unwrap().ci95, None);
+        assert_eq!(
+            compare_pairs_of_runs(&ratios[..1], Better::Lower).unwrap().ci95,
+            None
+        );
         assert!(compare_pairs_of_runs(&[], Better::Lower).is_err());
     }
 

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 
 use threadgauge_stats::diagnostics::warns_of_autocorrelation;
 use threadgauge_stats::{
-    BAND, Better, Interval, Level, Outcome, StoppingRule, bca, compare_paired, compare_runs, compare_unpaired,
-    hodges_lehmann, paired_difference, paired_ratio, sign_interval, sign_test, signed_rank_p, unpaired_ratio,
+    BAND, Better, Interval, Level, Outcome, StoppingRule, bca, compare_paired, compare_runs,
+    compare_unpaired, hodges_lehmann, paired_difference, paired_ratio, sign_interval, sign_test,
+    signed_rank_p, unpaired_ratio,
 };
 
 /// Repetitions of a coverage: one standard error is then 0.2 points at 95 %.
@@ -249,21 +250,39 @@ fn two_runs_apart_differ_by_level_and_luck_without_crying_wolf() {
 fn what_differs_between_runs_is_in_the_interval_of_several() {
     let mut rng = fastrand::Rng::with_seed(21);
     let between = 0.04;
-    for (a, b, unequal) in [(3, 3, 1.0), (2, 2, 1.0), (3, 5, 1.0), (5, 1, 1.0), (10, 10, 1.0), (3, 3, 3.0), (5, 3, 3.0)] {
+    for (a, b, unequal) in [
+        (3, 3, 1.0),
+        (2, 2, 1.0),
+        (3, 5, 1.0),
+        (5, 1, 1.0),
+        (10, 10, 1.0),
+        (3, 3, 3.0),
+        (5, 3, 3.0),
+    ] {
         let covered = share(REPETITIONS, || {
-            let (a, b) = (measured(between, a, &mut rng), measured(unequal * between, b, &mut rng));
+            let (a, b) = (
+                measured(between, a, &mut rng),
+                measured(unequal * between, b, &mut rng),
+            );
             let compared = compare_runs(&a, &b, Better::Lower).expect("positive");
             compared.ci95.expect("more than one run").contains(1.0)
         });
         // 95 % less what Welch's approximation misses of so few.
-        assert!(covered >= 0.935, "{a} and {b} runs, {unequal} times as much: {covered}");
+        assert!(
+            covered >= 0.935,
+            "{a} and {b} runs, {unequal} times as much: {covered}"
+        );
     }
     let trap = share(1_000, || {
         let mut run = || -> Vec<f64> {
             let level = (between * normal(&mut rng)).exp();
             measured(0.01, 7, &mut rng).iter().map(|v| level * v).collect()
         };
-        called(compare_unpaired(&run(), &run(), Better::Lower).expect("positive").outcome)
+        called(
+            compare_unpaired(&run(), &run(), Better::Lower)
+                .expect("positive")
+                .outcome,
+        )
     });
     assert!(trap >= 0.4, "the trap is none: {trap}");
     let found = share(1_000, || {
@@ -289,7 +308,10 @@ fn what_a_gate_finds() {
         for runs in [3, 5, 10] {
             let mut compared = |factor: f64| {
                 let a = measured(spread, runs, &mut rng);
-                let b: Vec<f64> = measured(spread, runs, &mut rng).iter().map(|v| factor * v).collect();
+                let b: Vec<f64> = measured(spread, runs, &mut rng)
+                    .iter()
+                    .map(|v| factor * v)
+                    .collect();
                 compare_runs(&a, &b, Better::Lower).expect("positive")
             };
             let mut unknown = 0;

@@ -195,7 +195,10 @@ mod tests {
     fn a_folder_that_is_named_twice_is_refused_by_whatever_path() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display();
-        let twice = typed(&format!("{path} {path}/.")).sides().unwrap_err().to_string();
+        let twice = typed(&format!("{path} {path}/."))
+            .sides()
+            .unwrap_err()
+            .to_string();
         assert!(twice.contains("is named twice"), "{twice}");
     }
 }

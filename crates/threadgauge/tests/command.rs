@@ -283,7 +283,9 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         );
         assert!(said.contains(&wanted), "{said}");
     }
-    assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("neither slower:N% nor unknown:N%"));
+    assert!(
+        refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("neither slower:N% nor unknown:N%")
+    );
     assert!(refused(&["frobnicate"]).contains("unrecognized subcommand"));
     for without_arguments in ["advise", "load", "observe"] {
         refused(&[without_arguments]);
@@ -514,12 +516,7 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
 }
 
 /// The same of the case of `null` with these parameters.
-fn stored_case(
-    dir: &Path,
-    record: &RunRecord,
-    params: Params,
-    value: impl Fn(u32, u32) -> (f64, bool),
-) {
+fn stored_case(dir: &Path, record: &RunRecord, params: Params, value: impl Fn(u32, u32) -> (f64, bool)) {
     let case = StoredCase {
         id: params.case_id("null"),
         params,
@@ -581,7 +578,8 @@ fn a_slower_run_fails_the_check_and_so_does_one_of_which_nothing_is_known() {
     let (code, says) = check("b", "slower:5%,unknown:100%");
     assert_eq!(code, Some(1));
     assert!(
-        says.contains("null/what=clock: slower than --fail-on allows") && says.contains("The check failed for"),
+        says.contains("null/what=clock: slower than --fail-on allows")
+            && says.contains("The check failed for"),
         "{says}"
     );
     for b in ["b", "c"] {

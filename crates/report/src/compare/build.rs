@@ -36,7 +36,11 @@ pub fn comparison_github(compared: &Compared, judged: Option<&Judged>) -> String
             ("warning", slower.map(|row| (row.b.clone(), line(row))).collect())
         }
     };
-    let shown = if all.len() > ANNOTATIONS { ANNOTATIONS - 1 } else { all.len() };
+    let shown = if all.len() > ANNOTATIONS {
+        ANNOTATIONS - 1
+    } else {
+        all.len()
+    };
     for (title, says) in &all[..shown] {
         command(&mut out, kind, title, says);
     }
@@ -173,13 +177,24 @@ mod tests {
     fn an_annotation_is_one_line_whatever_its_words_and_beyond_ten_they_are_counted() {
         let text = comparison_github(&compared(&["slower"]), Some(&judged(1)));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "::error title=e/n=1%2Cm=2::100 %25 too slow ::error::mine");
-        assert!(lines[1].starts_with("::notice title=threadgauge compare::No level"), "{text}");
+        assert_eq!(
+            lines[0],
+            "::error title=e/n=1%2Cm=2::100 %25 too slow ::error::mine"
+        );
+        assert!(
+            lines[1].starts_with("::notice title=threadgauge compare::No level"),
+            "{text}"
+        );
         assert_eq!(lines.len(), 2);
         let many = comparison_github(&compared(&["slower"]), Some(&judged(30)));
         assert_eq!(many.matches("::error title=").count(), 10);
         assert!(many.contains("::error title=And more::21 more"), "{many}");
-        assert_eq!(comparison_github(&compared(&["slower"]), Some(&judged(10))).lines().count(), 11);
+        assert_eq!(
+            comparison_github(&compared(&["slower"]), Some(&judged(10)))
+                .lines()
+                .count(),
+            11
+        );
         let warned = comparison_github(&compared(&["slower", "same"]), None);
         assert!(warned.starts_with("::warning title=e/n=1%2Cm=2::slower, 1.20 [1.10, 1.30], elapsed_ns\n"));
     }
@@ -190,7 +205,12 @@ mod tests {
             (&["same"][..], None, "nothing differs", "brightgreen"),
             (&["slower", "same"], None, "1 slower", "red"),
             (&["faster", "unknown"], None, "1 faster, 1 unknown", "lightgrey"),
-            (&["same"], Some(judged(0)), "passed, nothing differs", "brightgreen"),
+            (
+                &["same"],
+                Some(judged(0)),
+                "passed, nothing differs",
+                "brightgreen",
+            ),
             (&["slower"], Some(judged(0)), "passed, 1 slower", "brightgreen"),
             (&["same"], Some(judged(1)), "failed, nothing differs", "red"),
         ] {
@@ -202,7 +222,11 @@ mod tests {
             assert_eq!((&json["message"], &json["color"]), (&said.into(), &colour.into()));
             let svg = comparison_badge_svg(&compared, judged.as_ref());
             let drawn = roxmltree::Document::parse(&svg).unwrap();
-            let texts: Vec<&str> = drawn.descendants().filter(|n| n.has_tag_name("text")).filter_map(|n| n.text()).collect();
+            let texts: Vec<&str> = drawn
+                .descendants()
+                .filter(|n| n.has_tag_name("text"))
+                .filter_map(|n| n.text())
+                .collect();
             assert_eq!(texts, ["threadgauge", said]);
         }
         assert_eq!(Known::of(&compared(&["odd"]).rows).unknown, 1);

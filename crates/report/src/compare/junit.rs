@@ -41,9 +41,15 @@ const SKIPPED: &str = "skipped";
 /// None that is known: it writes into memory.
 pub fn comparison_junit(compared: &Compared, judged: Option<&Judged>) -> io::Result<String> {
     let mut suites: BTreeMap<String, Vec<Test>> = BTreeMap::new();
-    let rows = compared.rows.iter().map(|row| (row.b.as_str(), of_row(row, judged)));
+    let rows = compared
+        .rows
+        .iter()
+        .map(|row| (row.b.as_str(), of_row(row, judged)));
     // A lost case may be none of the rows.
-    let lost = compared.lost.iter().filter(|case| compared.rows.iter().all(|row| row.b != **case));
+    let lost = compared
+        .lost
+        .iter()
+        .filter(|case| compared.rows.iter().all(|row| row.b != **case));
     let lost = lost.map(|case| {
         let test = Test {
             name: xml(case),
@@ -78,14 +84,24 @@ fn write(suites: &[(String, Vec<Test>)]) -> io::Result<String> {
     let tests = || suites.iter().flat_map(|(_, tests)| tests);
     let root = writer.create_element("testsuites");
     root.with_attribute(("name", "threadgauge compare"))
-        .with_attributes(counts(tests()).iter().map(|(name, count)| (*name, count.as_str())))
+        .with_attributes(
+            counts(tests())
+                .iter()
+                .map(|(name, count)| (*name, count.as_str())),
+        )
         .write_inner_content(|writer| {
             for (name, tests) in suites {
                 writer
                     .create_element("testsuite")
                     .with_attribute(("name", name.as_str()))
-                    .with_attributes(counts(tests.iter()).iter().map(|(name, count)| (*name, count.as_str())))
-                    .write_inner_content(|writer| tests.iter().try_for_each(|test| case(writer, name, test)))?;
+                    .with_attributes(
+                        counts(tests.iter())
+                            .iter()
+                            .map(|(name, count)| (*name, count.as_str())),
+                    )
+                    .write_inner_content(|writer| {
+                        tests.iter().try_for_each(|test| case(writer, name, test))
+                    })?;
             }
             Ok(())
         })?;
@@ -116,7 +132,9 @@ fn case(writer: &mut Writer<Vec<u8>>, suite: &str, test: &Test) -> io::Result<()
                     .with_attribute(("message", message.as_str()))
                     .write_empty()?;
             }
-            writer.create_element("system-out").write_text_content(BytesText::new(&test.says))?;
+            writer
+                .create_element("system-out")
+                .write_text_content(BytesText::new(&test.says))?;
             Ok(())
         })?;
     Ok(())
@@ -141,7 +159,10 @@ fn breach(judged: Option<&Judged>, case: &str) -> Option<(&'static str, String)>
 
 /// Words of others, in signs that XML can hold.
 fn xml(text: &str) -> String {
-    clean(text).chars().filter(|c| !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
+    clean(text)
+        .chars()
+        .filter(|c| !matches!(c, '\u{fffe}' | '\u{ffff}'))
+        .collect()
 }
 
 #[cfg(test)]
@@ -194,8 +215,14 @@ mod tests {
         let read = roxmltree::Document::parse(&text).unwrap();
         let count = |name: &str| read.descendants().filter(|node| node.has_tag_name(name)).count();
         assert_eq!((count("testcase"), count("failure"), count("skipped")), (5, 0, 1));
-        let skipped = read.descendants().find(|node| node.has_tag_name("skipped")).unwrap();
-        assert_eq!(skipped.attribute("message"), Some("unknown: the <interval> is \"wide\""));
+        let skipped = read
+            .descendants()
+            .find(|node| node.has_tag_name("skipped"))
+            .unwrap();
+        assert_eq!(
+            skipped.attribute("message"),
+            Some("unknown: the <interval> is \"wide\"")
+        );
         assert_eq!(read.root_element().attribute("tests"), Some("5"));
     }
 }

@@ -53,24 +53,32 @@ pub fn comparison_markdown(compared: &Compared, judged: Option<&Judged>) -> Stri
     let _ = writeln!(out, "{}\n", words::by_chance(&compared.rows));
     out.push_str("A ratio above 1 is slower than before.\n\n");
     let rows = |verdicts: &[&str]| -> Vec<&ComparisonResult> {
-        verdicts.iter().flat_map(|verdict| with(&compared.rows, verdict)).collect()
+        verdicts
+            .iter()
+            .flat_map(|verdict| with(&compared.rows, verdict))
+            .collect()
     };
     let differing = rows(&["slower", "faster", "small"]);
     if !differing.is_empty() {
         table(&mut out, &differing);
     }
     let same = rows(&["same"]);
-    let told = |row: &&ComparisonResult| ["slower", "faster", "small", "same"].contains(&row.verdict.as_str());
+    let told =
+        |row: &&ComparisonResult| ["slower", "faster", "small", "same"].contains(&row.verdict.as_str());
     // A verdict that this version does not know is none.
     let mut unknown = rows(&["unknown"]);
-    unknown.extend(compared.rows.iter().filter(|row| row.verdict != "unknown" && !told(row)));
-    for (rows, says) in [(unknown, "of which nothing is known"), (same, "that are the same")] {
+    unknown.extend(
+        compared
+            .rows
+            .iter()
+            .filter(|row| row.verdict != "unknown" && !told(row)),
+    );
+    for (rows, says) in [
+        (unknown, "Cases of which nothing is known"),
+        (same, "that are the same"),
+    ] {
         if !rows.is_empty() {
-            let _ = writeln!(
-                out,
-                "<details>\n<summary>{} {says}</summary>\n",
-                counted(rows.len(), "case")
-            );
+            let _ = writeln!(out, "<details>\n<summary>{says}: {}</summary>\n", rows.len());
             table(&mut out, &rows);
             out.push_str("</details>\n\n");
         }
@@ -184,11 +192,24 @@ mod tests {
         assert!((50_000..=MOST).contains(&text.len()), "{}", text.len());
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in it"));
         assert!(at("case=2,late") < at("<details>"));
-        assert!(text.contains("<summary>1\u{202f}000 cases that are the same</summary>"), "{}", &text[at("<summary>")..][..60]);
+        assert!(
+            text.contains("<summary>Cases that are the same: 1000</summary>"),
+            "{}",
+            &text[at("<summary>")..][..60]
+        );
         assert!(text.contains("more warnings.") && text.contains("more reasons."));
         let shown = text.matches("| = same |").count();
-        let cut = text.split("… and ").last().unwrap().split(" more case").next().unwrap();
-        assert_eq!(cut.replace('\u{202f}', "").parse::<usize>().unwrap() + shown, 1_000);
+        let cut = text
+            .split("… and ")
+            .last()
+            .unwrap()
+            .split(" more case")
+            .next()
+            .unwrap();
+        assert_eq!(
+            cut.replace('\u{202f}', "").parse::<usize>().unwrap() + shown,
+            1_000
+        );
         assert!(text.ends_with("</details>\n"));
     }
 

@@ -3,7 +3,8 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
 use threadgauge_results::units::{Scale as Print, counted, metric_name};
 use threadgauge_results::{
-    Axis, CaseRow, Compared, ComparisonResult, Figure, Judged, Origin, Point, Results, Scale, Series, SideBySide,
+    Axis, CaseRow, Compared, ComparisonResult, Figure, Judged, Origin, Point, Results, Scale, Series,
+    SideBySide,
 };
 
 use super::cases::{self, Head};
@@ -68,8 +69,20 @@ pub fn columns_html(of: &SideBySide, runs: &[&Results]) -> String {
         markup! { tr { th scope="row" { (clean(name)) } @for cell in cells { td { (clean(cell)) } } } }
     };
     let mut about = vec![
-        line("folder", &of.columns.iter().map(|column| column.of.clone()).collect::<Vec<_>>()),
-        line("runs", &of.columns.iter().map(|column| column.runs.to_string()).collect::<Vec<_>>()),
+        line(
+            "folder",
+            &of.columns
+                .iter()
+                .map(|column| column.of.clone())
+                .collect::<Vec<_>>(),
+        ),
+        line(
+            "runs",
+            &of.columns
+                .iter()
+                .map(|column| column.runs.to_string())
+                .collect::<Vec<_>>(),
+        ),
     ];
     about.extend(of.differs.iter().map(|fact| line(&fact.name, &fact.values)));
     let body = markup! {
@@ -202,7 +215,13 @@ fn merged(names: &[&str], runs: &[&Results]) -> Vec<(String, Figure)> {
                 if all.iter().flatten().count() > 1 {
                     let id = format!("{}-both-{}", section_id(key.0), slug(key.1));
                     let title = format!("{}: {}", experiment.id, of.title);
-                    out.push((id, Figure { title, ..together(names, &all, of) }));
+                    out.push((
+                        id,
+                        Figure {
+                            title,
+                            ..together(names, &all, of)
+                        },
+                    ));
                 }
             }
         }
@@ -220,19 +239,35 @@ fn together(names: &[&str], all: &[Option<&Figure>], first: &Figure) -> Figure {
     let measured = |of: &Figure| of.series.iter().filter(|s| s.origin == Origin::Measured).count();
     let is_one = all.iter().flatten().all(|of| measured(of) == 1);
     let mut series: Vec<Series> = Vec::new();
-    for (name, of) in names.iter().zip(all).filter_map(|(name, of)| Some((name, (*of)?))) {
+    for (name, of) in names
+        .iter()
+        .zip(all)
+        .filter_map(|(name, of)| Some((name, (*of)?)))
+    {
         for own in of.series.iter().filter(|s| s.origin == Origin::Measured) {
-            let name = if is_one { (*name).to_owned() } else { format!("{}, {name}", own.name) };
+            let name = if is_one {
+                (*name).to_owned()
+            } else {
+                format!("{}, {name}", own.name)
+            };
             series.push(Series {
                 name,
                 origin: Origin::Measured,
-                points: own.points.iter().map(|point| placed(point, &first.x, &mut places)).collect(),
+                points: own
+                    .points
+                    .iter()
+                    .map(|point| placed(point, &first.x, &mut places))
+                    .collect(),
             });
         }
     }
     for other in first.series.iter().filter(|s| s.origin != Origin::Measured) {
         series.push(Series {
-            points: other.points.iter().map(|point| placed(point, &first.x, &mut places)).collect(),
+            points: other
+                .points
+                .iter()
+                .map(|point| placed(point, &first.x, &mut places))
+                .collect(),
             ..other.clone()
         });
     }

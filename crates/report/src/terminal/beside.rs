@@ -3,8 +3,8 @@
 use threadgauge_results::Verdict;
 use threadgauge_results::units::counted;
 
-use super::text::{Ink, Style, painted, paragraph};
 use super::ClaimRow;
+use super::text::{Ink, Style, painted, paragraph};
 use crate::words;
 
 /// A claim, and what several runs say of it.
@@ -47,7 +47,12 @@ pub fn claims_beside(rows: &[ClaimColumns], style: &Style) -> String {
         }
         let mut lines = vec![format!("Rule: {}", row.claim.rule)];
         lines.extend(row.claim.published.as_ref().map(|of| format!("published {of}")));
-        lines.extend(row.claim.note.as_ref().map(|note| format!("Before quoting: {note}")));
+        lines.extend(
+            row.claim
+                .note
+                .as_ref()
+                .map(|note| format!("Before quoting: {note}")),
+        );
         lines.push(format!("{}: {}", row.claim.source, row.claim.id));
         for line in lines {
             out.push_str(&paragraph(&line, style.width, "  "));
@@ -118,7 +123,10 @@ mod tests {
                 reason: None,
                 note: None,
             },
-            columns: columns.iter().map(|(name, said)| ((*name).to_owned(), said.to_vec())).collect(),
+            columns: columns
+                .iter()
+                .map(|(name, said)| ((*name).to_owned(), said.to_vec()))
+                .collect(),
         }
     }
 
@@ -134,7 +142,10 @@ mod tests {
                 ],
             ),
         ]);
-        let torn = row(&[("a", &[said("holds", None), said("inconclusive", None)]), ("b", &[said("not run: create", None)])]);
+        let torn = row(&[
+            ("a", &[said("holds", None), said("inconclusive", None)]),
+            ("b", &[said("not run: create", None)]),
+        ]);
         insta::assert_snapshot!(claims_beside(&[of, torn], &Style::default()));
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use threadgauge_stats::{Estimate, compare_pairs_of_runs, ratio_of_runs, unpaired_ratio};
 
-use super::several::{Repeated, SideError, figure, no_run_twice, rounds};
 use super::setting::{called, of_runs, what_differs};
+use super::several::{Repeated, SideError, figure, no_run_twice, rounds};
 use super::{ALPHA, BETTER, RunData};
 use crate::ExperimentResult;
 use crate::units::counted;
@@ -133,7 +133,9 @@ pub fn side_by_side(sides: &[Repeated], named: bool) -> Result<SideBySide, SideE
     for (side, name) in sides.iter().zip(&names) {
         warnings.extend(of_runs(name, side));
     }
-    warnings.extend((left_out > 0).then(|| format!("{} in one column only, left out", counted(left_out, "case"))));
+    warnings.extend(
+        (left_out > 0).then(|| format!("{} in one column only, left out", counted(left_out, "case"))),
+    );
     Ok(SideBySide {
         columns,
         differs: differs.collect(),
@@ -163,7 +165,10 @@ fn settings(sides: &[Repeated], names: &[String]) -> Vec<String> {
     let first = &sides[0].runs[0].results.run;
     let mut says = Vec::new();
     for (what, of) in [
-        ("version", (|run: &crate::Run| run.version.clone()) as fn(&crate::Run) -> String),
+        (
+            "version",
+            (|run: &crate::Run| run.version.clone()) as fn(&crate::Run) -> String,
+        ),
         ("profile", |run| run.profile.clone()),
         ("options", |run| run.options.join(" ")),
     ] {
@@ -199,7 +204,10 @@ fn rows(sides: &[Repeated]) -> (Vec<CaseRow>, usize) {
     }
     let left_out = times.values().filter(|count| **count == 1).count();
     let shared = planned.iter().filter(|key| times[*key] > 1);
-    (shared.filter_map(|(id, case)| row(sides, id, case)).collect(), left_out)
+    (
+        shared.filter_map(|(id, case)| row(sides, id, case)).collect(),
+        left_out,
+    )
 }
 
 /// A case that has figures in some column.
@@ -208,7 +216,12 @@ fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
     let metric = experiment.primary_metrics.first()?;
     let values: Vec<Vec<f64>> = sides
         .iter()
-        .map(|side| side.runs.iter().filter_map(|run| figure(run, id, case, metric)).collect())
+        .map(|side| {
+            side.runs
+                .iter()
+                .filter_map(|run| figure(run, id, case, metric))
+                .collect()
+        })
         .collect();
     let figures: Vec<Option<Quantity>> = sides
         .iter()
@@ -218,7 +231,9 @@ fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
     if figures.iter().all(Option::is_none) {
         return None;
     }
-    let mut order: Vec<usize> = (0..sides.len()).filter(|column| figures[*column].is_some()).collect();
+    let mut order: Vec<usize> = (0..sides.len())
+        .filter(|column| figures[*column].is_some())
+        .collect();
     let value = |column: usize| figures[column].map_or(f64::INFINITY, |figure| figure.value);
     order.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
     let alpha = ALPHA / (order.len().max(2) - 1) as f64;
@@ -254,7 +269,10 @@ fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
 }
 
 fn of<'a>(run: &'a RunData, id: &str) -> Option<&'a ExperimentResult> {
-    run.results.experiments.iter().find(|experiment| experiment.id == id)
+    run.results
+        .experiments
+        .iter()
+        .find(|experiment| experiment.id == id)
 }
 
 /// The figure of a column: of one run as its document has it, of several their geometric mean.
@@ -320,11 +338,16 @@ mod tests {
         assert_eq!(order, [1, 2, 0]);
         assert_eq!((row.ranking[0].ratio, row.ranking[0].apart), (1.0, false));
         assert!(!row.ranking[1].apart, "{row:?}");
-        assert!(row.ranking[2].apart && (row.ranking[2].ratio - 1.3).abs() < 0.01, "{row:?}");
+        assert!(
+            row.ranking[2].apart && (row.ranking[2].ratio - 1.3).abs() < 0.01,
+            "{row:?}"
+        );
         assert_eq!(row.ahead(), None, "the second is not told from it");
         assert!(of.rows[2].ranking.iter().all(|placed| !placed.apart));
         assert!(
-            of.warnings.iter().any(|says| says.contains("how far runs of its machine lie apart")),
+            of.warnings
+                .iter()
+                .any(|says| says.contains("how far runs of its machine lie apart")),
             "{:?}",
             of.warnings
         );
@@ -351,18 +374,25 @@ mod tests {
                 .map(|(i, level)| run(&format!("{name}{i}"), kernel, *level))
                 .collect(),
         };
-        let near = [side("a", "6.1", [0.9, 1.0, 1.1]), side("b", "6.6", [1.0, 1.1, 1.2])];
+        let near = [
+            side("a", "6.1", [0.9, 1.0, 1.1]),
+            side("b", "6.6", [1.0, 1.1, 1.2]),
+        ];
         let of = side_by_side(&near, false).unwrap();
         assert!(!of.rows[0].ranking[1].apart, "{:?}", of.rows[0]);
         let ci = of.rows[0].figures[0].unwrap().ci95.unwrap();
         assert!(ci[0] < 85.0 && ci[1] > 115.0, "{ci:?}");
         assert!(of.warnings.is_empty(), "{:?}", of.warnings);
-        let far = [side("a", "6.1", [0.99, 1.0, 1.01]), side("b", "6.6", [1.1, 1.11, 1.12])];
+        let far = [
+            side("a", "6.1", [0.99, 1.0, 1.01]),
+            side("b", "6.6", [1.1, 1.11, 1.12]),
+        ];
         assert_eq!(side_by_side(&far, false).unwrap().rows[0].ahead(), Some(0));
     }
 
     #[test]
-    fn where_nothing_of_the_machine_differs_a_column_is_called_by_its_folder_and_what_differs_in_the_run_is_said() {
+    fn where_nothing_of_the_machine_differs_a_column_is_called_by_its_folder_and_what_differs_in_the_run_is_said()
+     {
         let mut sides = vec![
             Repeated::once(run("a", "6.1", 1.0)),
             Repeated::once(run("b", "6.1", 1.1)),
@@ -374,11 +404,20 @@ mod tests {
         let of = side_by_side(&sides, false).unwrap();
         let names: Vec<&str> = of.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
-        assert!(of.warnings[0].starts_with("THE RUNS DIFFER: profile is"), "{:?}", of.warnings);
+        assert!(
+            of.warnings[0].starts_with("THE RUNS DIFFER: profile is"),
+            "{:?}",
+            of.warnings
+        );
         assert_eq!(of.rows.len(), 12, "two of three have it");
         sides[0].runs[0].results.experiments[0].cases.pop();
         let of = side_by_side(&sides, false).unwrap();
-        assert!(of.warnings.contains(&"1 case in one column only, left out".to_owned()), "{:?}", of.warnings);
+        assert!(
+            of.warnings
+                .contains(&"1 case in one column only, left out".to_owned()),
+            "{:?}",
+            of.warnings
+        );
         let twice = [sides[0].clone(), sides[0].clone()];
         assert!(side_by_side(&twice, false).is_err());
     }

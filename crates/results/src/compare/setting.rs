@@ -66,7 +66,12 @@ fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
 
 /// The facts that several machines differ in, each with what it is on which.
 pub(super) fn what_differs(machines: &[&Value]) -> Vec<(&'static str, Vec<String>)> {
-    let of = |name| machines.iter().map(|machine| fact(machine, name)).collect::<Vec<_>>();
+    let of = |name| {
+        machines
+            .iter()
+            .map(|machine| fact(machine, name))
+            .collect::<Vec<_>>()
+    };
     let differ = |facts: &[Option<Value>]| facts.iter().any(|fact| fact.is_some() && *fact != facts[0]);
     let differing = FACTS.into_iter().map(|name| (name, of(name)));
     let says = |fact: Option<Value>| fact.as_ref().map_or_else(|| "not known".to_owned(), plain);
@@ -91,10 +96,14 @@ const NAMING: [&str; 8] = [
 /// What several machines are called: the first two facts that they differ in, where that tells all apart.
 pub(super) fn called(machines: &[&Value]) -> Option<Vec<String>> {
     let differing = what_differs(machines);
-    let facts = NAMING.into_iter().filter_map(|name| differing.iter().find(|(fact, _)| *fact == name));
+    let facts = NAMING
+        .into_iter()
+        .filter_map(|name| differing.iter().find(|(fact, _)| *fact == name));
     let facts: Vec<&(&str, Vec<String>)> = facts.take(2).collect();
     let name = |machine: usize| {
-        let parts = facts.iter().map(|(fact, values)| in_words(fact, &values[machine]));
+        let parts = facts
+            .iter()
+            .map(|(fact, values)| in_words(fact, &values[machine]));
         parts.collect::<Vec<_>>().join(", ")
     };
     let names: Vec<String> = (0..machines.len()).map(name).collect();

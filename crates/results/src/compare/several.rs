@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use threadgauge_stats::{
-    Comparison, Estimate, Level, Outcome, between_runs, compare_pairs_of_runs, compare_runs, median, null_misleads,
-    paired_ratio, run_levels,
+    Comparison, Estimate, Level, Outcome, between_runs, compare_pairs_of_runs, compare_runs, median,
+    null_misleads, paired_ratio, run_levels,
 };
 
 use super::setting::{of_runs, of_sides};
@@ -146,7 +146,8 @@ impl Repeated {
 pub(super) fn no_run_twice<'a>(runs: impl IntoIterator<Item = &'a RunData>) -> Result<(), SideError> {
     let mut seen: Vec<&RunData> = Vec::new();
     for run in runs {
-        let is_same = |other: &&&RunData| other.results.run == run.results.run && other.samples == run.samples;
+        let is_same =
+            |other: &&&RunData| other.results.run == run.results.run && other.samples == run.samples;
         if let Some(first) = seen.iter().find(is_same) {
             return Err(SideError::Twice {
                 first: first.name.clone(),
@@ -242,9 +243,15 @@ fn several(a: &Repeated, b: &Repeated) -> Compared {
                 let (of_a, of_b) = levels.split_at(n);
                 let over = |figures: &[Option<f64>], levels: &[f64]| -> Vec<f64> {
                     let both = figures.iter().zip(levels);
-                    both.filter_map(|(figure, level)| Some((*figure)? / level)).collect()
+                    both.filter_map(|(figure, level)| Some((*figure)? / level))
+                        .collect()
                 };
-                compare_runs(&over(&cell.figures[0], of_a), &over(&cell.figures[1], of_b), BETTER).ok()
+                compare_runs(
+                    &over(&cell.figures[0], of_a),
+                    &over(&cell.figures[1], of_b),
+                    BETTER,
+                )
+                .ok()
             }
             _ => {
                 let [of_a, of_b] = cell.sides();
@@ -295,7 +302,9 @@ fn documents(side: &Repeated) -> Vec<&crate::Results> {
 /// Each run of A with the run of B that it took turns with; `None` unless all of both have one.
 fn partners<'a>(a: &'a [RunData], b: &'a [RunData]) -> Option<Vec<(&'a RunData, &'a RunData)>> {
     let partner = |of: &'a RunData| {
-        let other = b.iter().find(|other| took_turns(&of.results.run, &other.results.run))?;
+        let other = b
+            .iter()
+            .find(|other| took_turns(&of.results.run, &other.results.run))?;
         Some((of, other))
     };
     let pairs: Option<Vec<_>> = a.iter().map(partner).collect();
@@ -334,16 +343,29 @@ fn cells(a: &Repeated, b: &Repeated, pairs: Option<&[(&RunData, &RunData)]>) -> 
                  of its cases"
             ));
         }
-        let planned = |run: &RunData, case: &str| of(run, id).is_some_and(|e| e.cases.iter().any(|c| c.id == case));
+        let planned =
+            |run: &RunData, case: &str| of(run, id).is_some_and(|e| e.cases.iter().any(|c| c.id == case));
         let mut cases: BTreeMap<&str, bool> = BTreeMap::new();
         for case in runs().filter_map(|run| of(run, id)).flat_map(|e| &e.cases) {
-            cases.entry(&case.id).or_insert_with(|| runs().all(|run| planned(run, &case.id)));
+            cases
+                .entry(&case.id)
+                .or_insert_with(|| runs().all(|run| planned(run, &case.id)));
         }
         let alone = cases.values().filter(|in_all| !**in_all).count();
-        doubts.extend((alone > 0).then(|| format!("{id}: {} not in all runs, left out", counted(alone, "case"))));
-        let shared = experiment.cases.iter().filter(|case| cases.get(case.id.as_str()) == Some(&true));
+        doubts.extend(
+            (alone > 0).then(|| format!("{id}: {} not in all runs, left out", counted(alone, "case"))),
+        );
+        let shared = experiment
+            .cases
+            .iter()
+            .filter(|case| cases.get(case.id.as_str()) == Some(&true));
         cells.extend(shared.map(|case| {
-            let of_side = |side: &Repeated| side.runs.iter().map(|run| figure(run, id, &case.id, metric)).collect();
+            let of_side = |side: &Repeated| {
+                side.runs
+                    .iter()
+                    .map(|run| figure(run, id, &case.id, metric))
+                    .collect()
+            };
             let ratio = |(one, other): &(&RunData, &RunData)| {
                 let (x, y) = paired(
                     &rounds(one, id, &case.id, metric),
@@ -364,7 +386,10 @@ fn cells(a: &Repeated, b: &Repeated, pairs: Option<&[(&RunData, &RunData)]>) -> 
 }
 
 fn of<'a>(run: &'a RunData, id: &str) -> Option<&'a ExperimentResult> {
-    run.results.experiments.iter().find(|experiment| experiment.id == id)
+    run.results
+        .experiments
+        .iter()
+        .find(|experiment| experiment.id == id)
 }
 
 /// The figures of a case by round. Of an interrupted run the round that was not finished is no round.
@@ -372,7 +397,9 @@ pub(super) fn rounds(run: &RunData, id: &str, case: &str, metric: &str) -> BTree
     let Some(experiment) = of(run, id) else {
         return BTreeMap::new();
     };
-    let finished = samples(run, experiment).iter().filter(|s| s.round <= experiment.rounds);
+    let finished = samples(run, experiment)
+        .iter()
+        .filter(|s| s.round <= experiment.rounds);
     by_round(finished, case, 0, metric, Take::All)
 }
 
@@ -387,7 +414,13 @@ fn misled<'a>(runs: impl Iterator<Item = &'a RunData>, experiment: &ExperimentRe
     let Some(reference) = &experiment.reference else {
         return false;
     };
-    let null = |run| Some(null_control(samples(run, experiment), reference, metric).ok()?.estimate);
+    let null = |run| {
+        Some(
+            null_control(samples(run, experiment), reference, metric)
+                .ok()?
+                .estimate,
+        )
+    };
     let ratios: Vec<f64> = runs.filter_map(null).collect();
     compare_pairs_of_runs(&ratios, BETTER).is_ok_and(|of| {
         null_misleads(&Estimate {
@@ -412,7 +445,12 @@ fn spread(cells: &[Cell], order: Order, levels: Option<&[f64]>, n: usize) -> Opt
     let of_case = |cell: &Cell| match (order, levels) {
         (Order::InTurns, _) => between_runs(&cell.pairs, &[1.0]).ok()?,
         (Order::Apart, Some(levels)) => {
-            let over: Vec<f64> = cell.row()?.iter().zip(levels).map(|(v, level)| v / level).collect();
+            let over: Vec<f64> = cell
+                .row()?
+                .iter()
+                .zip(levels)
+                .map(|(v, level)| v / level)
+                .collect();
             let (of_a, of_b) = over.split_at(n);
             between_runs(of_a, of_b).ok()?
         }
@@ -435,7 +473,12 @@ fn row(cell: &Cell, compared: Option<&Comparison>) -> ComparisonResult {
     let why = match compared.map(|of| (of.ci95, of.outcome)) {
         None => "a side has no figures of it".to_owned(),
         Some((None, _)) => "too few runs for an interval".to_owned(),
-        Some((Some(_), Outcome::Unknown { rounds_needed: Some(runs) })) => {
+        Some((
+            Some(_),
+            Outcome::Unknown {
+                rounds_needed: Some(runs),
+            },
+        )) => {
             let runs = counted(runs as usize, "run");
             format!("runs of a side lie too far apart; {runs} in all may settle it")
         }
@@ -497,7 +540,10 @@ mod tests {
         let (level, ci) = between.level.unwrap();
         assert!((level - 1.2).abs() < 0.01 && ci.unwrap()[0] > 1.18, "{between:?}");
         assert_eq!(compared.level, None);
-        assert!(compared.rows.iter().all(|row| row.verdict == "slower"), "{compared:#?}");
+        assert!(
+            compared.rows.iter().all(|row| row.verdict == "slower"),
+            "{compared:#?}"
+        );
         assert!((compared.rows[0].ratio.unwrap() - 1.2).abs() < 0.01);
         assert_eq!((compared.a_name.as_str(), compared.b_name.as_str()), ("a", "b"));
         assert!(compared.warnings.is_empty(), "{:?}", compared.warnings);
@@ -514,7 +560,10 @@ mod tests {
         let row = &compared.rows[5];
         assert_eq!(row.verdict, "unknown");
         assert!(
-            row.reason.as_ref().unwrap().contains("runs of a side lie too far apart"),
+            row.reason
+                .as_ref()
+                .unwrap()
+                .contains("runs of a side lie too far apart"),
             "{row:?}"
         );
         assert_eq!(row.rounds_needed, None);
@@ -542,7 +591,8 @@ mod tests {
     #[test]
     fn runs_alternate_where_the_side_changes_as_often_as_the_smaller_has_runs() {
         let order = |minutes_of_a: &[u32], minutes_of_b: &[u32]| {
-            let runs = |minutes: &[u32]| -> Vec<RunData> { minutes.iter().map(|m| run(*m, |_| 1.0)).collect() };
+            let runs =
+                |minutes: &[u32]| -> Vec<RunData> { minutes.iter().map(|m| run(*m, |_| 1.0)).collect() };
             alternate(&runs(minutes_of_a), &runs(minutes_of_b))
         };
         assert!(order(&[0, 2, 4], &[1, 3, 5]));
@@ -555,7 +605,11 @@ mod tests {
 
     #[test]
     fn a_side_of_one_run_says_that_its_spread_is_not_known() {
-        let many = at("a", &[(0, 1.0), (1, 1.004), (3, 0.998), (4, 1.001), (5, 1.002)], 1.0);
+        let many = at(
+            "a",
+            &[(0, 1.0), (1, 1.004), (3, 0.998), (4, 1.001), (5, 1.002)],
+            1.0,
+        );
         let one = at("b", &[(2, 1.1)], 1.0);
         let compared = compare_sides(&many, &one).unwrap();
         assert_eq!(compared.between.unwrap().order, Order::Alternating);
@@ -577,9 +631,12 @@ mod tests {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         for (pair, level) in [1.0, 1.5, 0.7].into_iter().enumerate() {
             let minute = 10 * pair as u32;
-            let (mut one, mut other) = (run(minute, |_| level), run(minute + 1, |n| {
-                level * 1.1 * (1.0 + 0.001 * ((n + pair as u64) % 3) as f64)
-            }));
+            let (mut one, mut other) = (
+                run(minute, |_| level),
+                run(minute + 1, |n| {
+                    level * 1.1 * (1.0 + 0.001 * ((n + pair as u64) % 3) as f64)
+                }),
+            );
             one.results.run.in_turns_with = Some(other.results.run.id.clone());
             other.results.run.in_turns_with = Some(one.results.run.id.clone());
             a.push(one);
@@ -588,7 +645,10 @@ mod tests {
         let compared = compare_sides(&side("a", a.clone()), &side("b", b.clone())).unwrap();
         let between = compared.between.unwrap();
         assert!(compared.paired && between.order == Order::InTurns, "{between:?}");
-        assert!(compared.rows.iter().all(|row| row.verdict == "slower"), "{compared:#?}");
+        assert!(
+            compared.rows.iter().all(|row| row.verdict == "slower"),
+            "{compared:#?}"
+        );
         assert!((between.level.unwrap().0 - 1.1).abs() < 0.01 && between.spread.unwrap() < 0.01);
         // One that went on alone leaves runs, and no pairs.
         b[0].results.run.in_turns_with = None;
@@ -609,7 +669,8 @@ mod tests {
             minutes.map(run).to_vec()
         };
         let of = |minutes| {
-            let compared = compare_sides(&side("a", few([0, 2, 4], 1.0)), &side("b", few(minutes, 1.5))).unwrap();
+            let compared =
+                compare_sides(&side("a", few([0, 2, 4], 1.0)), &side("b", few(minutes, 1.5))).unwrap();
             compared.rows[0].clone()
         };
         assert_eq!(of([1, 3, 5]).verdict, "slower");
@@ -627,7 +688,11 @@ mod tests {
             run
         };
         let of = |copies: [f64; 6]| {
-            let of = |minutes: [usize; 3]| minutes.map(|minute| copied(minute as u32, copies[minute])).to_vec();
+            let of = |minutes: [usize; 3]| {
+                minutes
+                    .map(|minute| copied(minute as u32, copies[minute]))
+                    .to_vec()
+            };
             compare_sides(&side("a", of([0, 2, 4])), &side("b", of([1, 3, 5]))).unwrap()
         };
         let misled = of([1.1, 1.11, 1.09, 1.1, 1.12, 1.1]);
@@ -650,7 +715,10 @@ mod tests {
         other.runs[2].results.experiments.clear();
         assert!(matches!(
             compare_sides(&other, &b),
-            Err(SideError::Differ { what: "experiments", .. })
+            Err(SideError::Differ {
+                what: "experiments",
+                ..
+            })
         ));
         let twice = compare_sides(&b, &b).unwrap_err().to_string();
         assert!(twice.contains("run1 and run1 hold the same run"), "{twice}");
@@ -673,9 +741,14 @@ mod tests {
         let mut b = at("b", &ODD, 1.0);
         b.runs[0].results.warnings = vec!["it was noisy".to_owned()];
         let warnings = compare_sides(&a, &b).unwrap().warnings;
-        let of_a = warnings.iter().filter(|of| of.starts_with("THE RUNS OF A DIFFER: kernel"));
+        let of_a = warnings
+            .iter()
+            .filter(|of| of.starts_with("THE RUNS OF A DIFFER: kernel"));
         assert_eq!(of_a.count(), 1, "{warnings:?}");
-        assert!(warnings.contains(&"run1: it was noisy".to_owned()), "{warnings:?}");
+        assert!(
+            warnings.contains(&"run1: it was noisy".to_owned()),
+            "{warnings:?}"
+        );
         b.runs[2].results.warnings = vec!["it was noisy, too".to_owned()];
         let warnings = compare_sides(&a, &b).unwrap().warnings;
         let counted = "2 warnings in the runs of B. The first, in run1: it was noisy";

@@ -18,7 +18,9 @@ pub fn claims(options: &ClaimsOptions) -> Done {
     if sides.iter().map(|side| side.runs.len()).sum::<usize>() > 1 {
         return beside(&sides, options);
     }
-    let findings = sides.first().map_or_else(BTreeMap::new, |side| findings(&side.runs[0]));
+    let findings = sides
+        .first()
+        .map_or_else(BTreeMap::new, |side| findings(&side.runs[0]));
     let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
     let chosen: Vec<&Claim> = (all().iter())
         .filter(|claim| is_chosen(options, claim, &[finding(claim)]))
@@ -47,7 +49,8 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
         .collect();
     let of = |claim: &Claim| -> Vec<Option<&Finding>> {
         let runs = columns.iter().flat_map(|(_, runs)| runs);
-        runs.map(|(_, findings)| findings.get(claim.id.as_str()).copied()).collect()
+        runs.map(|(_, findings)| findings.get(claim.id.as_str()).copied())
+            .collect()
     };
     let chosen = all().iter().filter(|claim| is_chosen(options, claim, &of(claim)));
     if options.json {

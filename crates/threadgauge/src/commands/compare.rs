@@ -2,8 +2,9 @@
 
 use anyhow::bail;
 use threadgauge_report::{
-    columns_html, columns_json, columns_markdown, columns_text, comparison_badge, comparison_badge_svg, comparison_github,
-    comparison_html, comparison_json, comparison_junit, comparison_markdown, comparison_text,
+    columns_html, columns_json, columns_markdown, columns_text, comparison_badge, comparison_badge_svg,
+    comparison_github, comparison_html, comparison_json, comparison_junit, comparison_markdown,
+    comparison_text,
 };
 use threadgauge_results::outside::clean;
 use threadgauge_results::units::counted;
@@ -79,7 +80,10 @@ fn first(side: &Repeated) -> &Results {
 
 fn say_breaches(judged: &Judged) {
     for breach in &judged.breaches {
-        let case = breach.case.as_ref().map_or_else(String::new, |case| format!("{}: ", clean(case)));
+        let case = breach
+            .case
+            .as_ref()
+            .map_or_else(String::new, |case| format!("{}: ", clean(case)));
         say(&format!("{case}{}", breach.says));
     }
     say(&format!("{judged}."));
@@ -103,7 +107,9 @@ fn columns(sides: &[Repeated], options: &CompareOptions) -> Done {
         Format::Json => print_json_text(&columns_json(&of, &runs)),
         Format::Html => print_as_it_is(&columns_html(&of, &runs)),
         Format::Junit | Format::Github | Format::Badge | Format::BadgeSvg => {
-            bail!("junit, github, badge and badge-svg say what became of one side against another: compare two")
+            bail!(
+                "junit, github, badge and badge-svg say what became of one side against another: compare two"
+            )
         }
     }?;
     Ok(Verdict::Done)

@@ -58,7 +58,10 @@ pub fn rerun(compared: Compared, of: &Run, program: &Path, gate: Option<&Gate>) 
     if !first.success() {
         // It would go on alone, for nothing.
         end(&mut of_change);
-        bail!("--rerun: {} ended with {first}; what it said stands above", shown(program));
+        bail!(
+            "--rerun: {} ended with {first}; what it said stands above",
+            shown(program)
+        );
     }
     let second = of_change.wait()?;
     if !second.success() {
@@ -81,7 +84,12 @@ fn flagged(compared: &Compared, gate: Option<&Gate>) -> Vec<String> {
     let is_flagged = |row: &&ComparisonResult| {
         ["slower", "faster"].contains(&row.verdict.as_str()) || gate.is_some_and(|gate| gate.is_beyond(row))
     };
-    compared.rows.iter().filter(is_flagged).map(|row| row.b.clone()).collect()
+    compared
+        .rows
+        .iter()
+        .filter(is_flagged)
+        .map(|row| row.b.clone())
+        .collect()
 }
 
 /// How both are called: as the run was, but for which cases.
@@ -121,10 +129,21 @@ fn merged(compared: Compared, again: Compared, flagged: &[String], dir: &Path) -
     warnings.push(format!(
         "{} measured again in turns: {} over these pairs of rounds, and not over the level",
         counted(flagged.len() - missing, "flagged case"),
-        if flagged.len() == 1 { "its ratio is" } else { "their ratios are" },
+        if flagged.len() == 1 {
+            "its ratio is"
+        } else {
+            "their ratios are"
+        },
     ));
-    warnings.extend((missing > 0).then(|| format!("{} could not be measured again", counted(missing, "flagged case"))));
-    warnings.extend(again.warnings.into_iter().map(|says| format!("again ({}): {says}", dir.display())));
+    warnings.extend(
+        (missing > 0).then(|| format!("{} could not be measured again", counted(missing, "flagged case"))),
+    );
+    warnings.extend(
+        again
+            .warnings
+            .into_iter()
+            .map(|says| format!("again ({}): {says}", dir.display())),
+    );
     Compared {
         warnings,
         rows,
@@ -179,7 +198,11 @@ mod tests {
         let merged = merged(before, again, &names, Path::new("d"));
         let verdicts: Vec<&str> = merged.rows.iter().map(|row| row.verdict.as_str()).collect();
         assert_eq!(verdicts, ["same", "same", "slower", "faster"]);
-        assert!(merged.warnings[0].starts_with("2 flagged cases measured again in turns"), "{:?}", merged.warnings);
+        assert!(
+            merged.warnings[0].starts_with("2 flagged cases measured again in turns"),
+            "{:?}",
+            merged.warnings
+        );
         assert_eq!(merged.warnings[1], "1 flagged case could not be measured again");
     }
 
@@ -197,7 +220,13 @@ mod tests {
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             in_turns_with: None,
         };
-        let of = run(&["create", "--only unit=thread", "--set count=5", "--rounds 9", "--cpus 0"]);
+        let of = run(&[
+            "create",
+            "--only unit=thread",
+            "--set count=5",
+            "--rounds 9",
+            "--cpus 0",
+        ]);
         let typed = arguments(&of, &["create/a=1".to_owned()]).unwrap().join(" ");
         assert_eq!(
             typed,

@@ -23,10 +23,15 @@ impl Workflow {
         let below = |head: &str| -> Vec<&str> {
             let mut lines = text.lines().skip_while(|line| line.trim() != head);
             let own = lines.next().map_or(0, indent);
-            lines.take_while(|line| indent(line) > own || line.is_empty()).collect()
+            lines
+                .take_while(|line| indent(line) > own || line.is_empty())
+                .collect()
         };
         let variables = below(variables).into_iter().filter_map(|line| {
-            let (name, value) = line.trim().split_once(": ").filter(|(name, _)| !name.starts_with('#'))?;
+            let (name, value) = line
+                .trim()
+                .split_once(": ")
+                .filter(|(name, _)| !name.starts_with('#'))?;
             Some((name.to_owned(), value.trim_matches('"').to_owned()))
         });
         let mut scripts = Vec::new();
@@ -52,7 +57,9 @@ impl Workflow {
 }
 
 fn document(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name)
 }
 
 /// A repository with a program that is built, whose second commit sleeps so much longer for each item.
@@ -72,7 +79,14 @@ impl Project {
         // What would fetch and build the command; it is built already.
         for installer in ["cargo", "rustup"] {
             let path = dir.path().join("bin").join(installer);
-            fs::write(&path, format!("#!/bin/sh\necho {installer} \"$@\" >> \"{}/installed\"\n", dir.path().display())).unwrap();
+            fs::write(
+                &path,
+                format!(
+                    "#!/bin/sh\necho {installer} \"$@\" >> \"{}/installed\"\n",
+                    dir.path().display()
+                ),
+            )
+            .unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         std::os::unix::fs::symlink(
@@ -109,7 +123,14 @@ impl Project {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let who = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"];
+        let who = [
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        ];
         let output = Command::new("git")
             .args(who)
             .args(arguments)
@@ -128,7 +149,10 @@ impl Project {
             .arg(script)
             .current_dir(self.folder())
             .envs(variables.iter().map(|(name, value)| (name, value)))
-            .env("PATH", format!("{}:{path}", self.dir.path().join("bin").display()))
+            .env(
+                "PATH",
+                format!("{}:{path}", self.dir.path().join("bin").display()),
+            )
             .output()
             .unwrap()
     }
@@ -179,10 +203,16 @@ fn the_workflow_for_github_fails_on_a_slower_commit_and_passes_an_equal_one() {
     }
     let (project, code, said) = on_github("0.06", &[("ROUNDS", "1")]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("::error title=each/order=given%2Cdegree=1"), "{said}");
+    assert!(
+        said.contains("::error title=each/order=given%2Cdegree=1"),
+        "{said}"
+    );
     let summary = fs::read_to_string(project.dir.path().join("summary.md")).unwrap();
     assert!(summary.contains("**The check failed for"), "{summary}");
-    assert!(summary.contains("Runs of both sides by turns, 3 against 3."), "{summary}");
+    assert!(
+        summary.contains("Runs of both sides by turns, 3 against 3."),
+        "{summary}"
+    );
     let page = fs::read_to_string(project.dir.path().join("temp/runs/compared.html")).unwrap();
     assert!(page.contains("change against base"), "{page}");
     let installed = fs::read_to_string(project.dir.path().join("installed")).unwrap();
@@ -212,12 +242,23 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
     variables.push(set("CI_PROJECT_DIR", &project.folder().display().to_string()));
     variables.push(set("CI_MERGE_REQUEST_DIFF_BASE_SHA", &project.base));
     // All of them in one shell, which ends at the first that fails.
-    let output = project.step(&scripts.concat(), &["bash", "-e", "-o", "pipefail", "-c"], &variables);
+    let output = project.step(
+        &scripts.concat(),
+        &["bash", "-e", "-o", "pipefail", "-c"],
+        &variables,
+    );
     let said = text(&output.stdout) + &text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let results = fs::read_to_string(project.folder().join("runs/junit.xml")).unwrap();
-    assert!(results.contains("<failure message=\"slower than --fail-on allows"), "{results}");
-    assert!(fs::read_to_string(project.folder().join("runs/compared.md")).unwrap().contains("The check failed"));
+    assert!(
+        results.contains("<failure message=\"slower than --fail-on allows"),
+        "{results}"
+    );
+    assert!(
+        fs::read_to_string(project.folder().join("runs/compared.md"))
+            .unwrap()
+            .contains("The check failed")
+    );
 }
 
 #[test]

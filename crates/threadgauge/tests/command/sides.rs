@@ -61,23 +61,40 @@ fn folders_of_runs_are_sides_and_so_are_those_behind_a_base() {
         let ratio = compared["rows"][0]["ratio"].as_f64().unwrap();
         assert!((ratio - 1.2).abs() < 0.01, "{compared}");
     }
-    assert_eq!((&of_folders["a"], &of_folders["b"]), (&"old".into(), &"new".into()));
+    assert_eq!(
+        (&of_folders["a"], &of_folders["b"]),
+        (&"old".into(), &"new".into())
+    );
     assert_eq!(named["a"], "old/0 and 2 more");
     assert_eq!(of_folders["rows"], named["rows"]);
     let called = json(&compare(&["old", "new", "--json", "--name", "6.1,6.6"]));
     assert_eq!((&called["a"], &called["b"]), (&"6.1".into(), &"6.6".into()));
     let shown = text(&compare(&["old", "new"]).stdout);
     assert!(
-        shown.starts_with("No level of so few cases. Of 1 case 1 differs (1 slower), 0 are the same within 3 %, and none is"),
+        shown.starts_with(
+            "No level of so few cases. Of 1 case 1 differs (1 slower), 0 are the same within 3 %, and none is"
+        ),
         "{shown}"
     );
-    assert!(shown.contains("Runs of both sides by turns, 3 against 3."), "{shown}");
+    assert!(
+        shown.contains("Runs of both sides by turns, 3 against 3."),
+        "{shown}"
+    );
     let one = text(&compare(&["old", "new/1"]).stdout);
     assert!(
-        one.replace("\n  ", " ").contains("B has one run: how far its runs lie apart is not known"),
+        one.replace("\n  ", " ")
+            .contains("B has one run: how far its runs lie apart is not known"),
         "{one}"
     );
-    let gate = ["compare", "old", "new", "--fail-on", "slower:5%", "--fail-on", "unknown:20%"];
+    let gate = [
+        "compare",
+        "old",
+        "new",
+        "--fail-on",
+        "slower:5%",
+        "--fail-on",
+        "unknown:20%",
+    ];
     assert_eq!(threadgauge(dir.path(), &gate).status.code(), Some(1));
 }
 
@@ -92,7 +109,11 @@ fn what_is_no_side_is_refused_by_name() {
     assert!(says.contains("old/0 is named twice"), "{says}");
     // Under another name it is the same run.
     run(dir.path(), "copy", 0, 100.0);
-    fs::copy(dir.path().join("old/0").join(STORE_FILE), dir.path().join("copy").join(STORE_FILE)).unwrap();
+    fs::copy(
+        dir.path().join("old/0").join(STORE_FILE),
+        dir.path().join("copy").join(STORE_FILE),
+    )
+    .unwrap();
     let says = refused(&compare(&["old", "copy"]));
     assert!(says.contains("old/0 and copy hold the same run"), "{says}");
     let says = refused(&compare(&["old"]));
@@ -100,7 +121,10 @@ fn what_is_no_side_is_refused_by_name() {
     let says = refused(&compare(&["--base", "old", "new"]));
     assert!(says.contains("--base A1 A2 -- B1 B2"), "{says}");
     let says = refused(&compare(&["old", "new", "--name", "a,b,c"]));
-    assert!(says.contains("--name has a, b, c and there are 2 sides"), "{says}");
+    assert!(
+        says.contains("--name has a, b, c and there are 2 sides"),
+        "{says}"
+    );
 
     with(dir.path(), "old/3", 30, 100.0, |record| RunRecord {
         profile: "standard".to_owned(),
@@ -108,7 +132,9 @@ fn what_is_no_side_is_refused_by_name() {
     });
     let says = refused(&compare(&["old", "new"]));
     assert!(
-        says.contains("old/0 and old/3 do not repeat one another: profile is \"quick\" in the one and \"standard\""),
+        says.contains(
+            "old/0 and old/3 do not repeat one another: profile is \"quick\" in the one and \"standard\""
+        ),
         "{says}"
     );
     fs::remove_dir_all(dir.path().join("old/3")).unwrap();
@@ -118,7 +144,8 @@ fn what_is_no_side_is_refused_by_name() {
     fs::write(dir.path().join("old/7").join(STORE_FILE), "no store").unwrap();
     let says = refused(&compare(&["old", "new"]));
     assert!(
-        says.contains("of the 10 runs in old one cannot be read; mend it, or move it out of there") && says.contains("old/7"),
+        says.contains("of the 10 runs in old one cannot be read; mend it, or move it out of there")
+            && says.contains("old/7"),
         "{says}"
     );
 }
@@ -128,11 +155,26 @@ fn more_than_two_have_a_column_each_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
     by_turns(dir.path());
     run(dir.path(), "third", 9, 150.0);
-    let columns = |format: &str| threadgauge(dir.path(), &["compare", "old", "new", "third", "--format", format]);
+    let columns = |format: &str| {
+        threadgauge(
+            dir.path(),
+            &["compare", "old", "new", "third", "--format", format],
+        )
+    };
     let of = json(&columns("json"));
-    let names: Vec<&Value> = of["columns"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    let names: Vec<&Value> = of["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| &column["name"])
+        .collect();
     // A made-up kernel is called by the folder of its run.
-    assert!(names.iter().all(|name| name.as_str().unwrap().starts_with("kernel ")), "{names:?}");
+    assert!(
+        names
+            .iter()
+            .all(|name| name.as_str().unwrap().starts_with("kernel ")),
+        "{names:?}"
+    );
     let ranking = of["rows"][0]["ranking"].as_array().unwrap();
     let order: Vec<&Value> = ranking.iter().map(|placed| &placed["column"]).collect();
     assert_eq!(order, [0, 1, 2]);
@@ -141,13 +183,29 @@ fn more_than_two_have_a_column_each_in_every_form() {
     for format in ["text", "markdown", "html"] {
         let output = columns(format);
         let shown = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{format}: {}", text(&output.stderr));
-        for part in ["3 columns side by side. Of 1 case ", "null/what=clock,cpus=1", "third"] {
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{format}: {}",
+            text(&output.stderr)
+        );
+        for part in [
+            "3 columns side by side. Of 1 case ",
+            "null/what=clock,cpus=1",
+            "third",
+        ] {
             assert!(shown.contains(part), "{format}, {part}: {shown}");
         }
     }
-    for arguments in [&["--format", "junit"][..], &["--format", "badge"], &["--fail-on", "slower:5%"]] {
-        let says = refused(&threadgauge(dir.path(), &[&["compare", "old", "new", "third"], arguments].concat()));
+    for arguments in [
+        &["--format", "junit"][..],
+        &["--format", "badge"],
+        &["--fail-on", "slower:5%"],
+    ] {
+        let says = refused(&threadgauge(
+            dir.path(),
+            &[&["compare", "old", "new", "third"], arguments].concat(),
+        ));
         assert!(says.contains("compare two"), "{says}");
     }
 }
@@ -157,7 +215,15 @@ fn forms_for_build_servers_say_what_the_check_says() {
     let dir = tempfile::tempdir().unwrap();
     by_turns(dir.path());
     let form = |format: &str| {
-        let check = ["compare", "old", "new", "--fail-on", "slower:5%", "--format", format];
+        let check = [
+            "compare",
+            "old",
+            "new",
+            "--fail-on",
+            "slower:5%",
+            "--format",
+            format,
+        ];
         let output = threadgauge(dir.path(), &check);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
         text(&output.stdout)
@@ -169,7 +235,10 @@ fn forms_for_build_servers_say_what_the_check_says() {
     );
     assert!(form("junit").contains("<failure message=\"slower than --fail-on allows"));
     let badge: Value = serde_json::from_str(&form("badge")).unwrap();
-    assert_eq!((&badge["message"], &badge["color"]), (&"failed, 1 slower".into(), &"red".into()));
+    assert_eq!(
+        (&badge["message"], &badge["color"]),
+        (&"failed, 1 slower".into(), &"red".into())
+    );
     assert!(form("badge-svg").starts_with("<svg "));
     assert!(form("html").contains("The check failed for 1 reason"));
     assert!(form("markdown").contains("**The check failed for 1 reason.**"));
@@ -184,8 +253,17 @@ fn claims_of_several_stand_beside_one_another() {
     let claims = |arguments: &[&str]| threadgauge(dir.path(), &[&["claims"], arguments].concat());
     let both = json(&claims(&["old/0", "new/0", "--name", "before,after", "--json"]));
     let columns = &both[0]["columns"];
-    assert_eq!((&columns[0]["name"], &columns[1]["name"]), (&"before".into(), &"after".into()));
-    assert!(columns[0]["runs"][0]["state"].as_str().unwrap().starts_with("not run"), "{both}");
+    assert_eq!(
+        (&columns[0]["name"], &columns[1]["name"]),
+        (&"before".into(), &"after".into())
+    );
+    assert!(
+        columns[0]["runs"][0]["state"]
+            .as_str()
+            .unwrap()
+            .starts_with("not run"),
+        "{both}"
+    );
     let shown = text(&claims(&["--base", "old/0", "old/1", "--", "new/0"]).stdout);
     assert!(shown.contains(" in 2 of 2"), "{shown}");
     assert!(refused(&claims(&["old/0", "old/0/."])).contains("named twice"));

@@ -84,7 +84,10 @@ mod tests {
         let first = named_by("").unwrap();
         assert!(first.len() > 2, "{first:?}");
         assert_eq!(named_by("--case lengths=10/20").unwrap(), first);
-        assert_eq!(named_by("--case null/what=clock --case what=burn").unwrap(), first);
+        assert_eq!(
+            named_by("--case null/what=clock --case what=burn").unwrap(),
+            first
+        );
         let unknown = named_by("--case nul/what=clock").unwrap_err().to_string();
         assert!(unknown.contains("did you mean `null`"), "{unknown}");
     }

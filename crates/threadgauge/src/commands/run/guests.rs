@@ -27,9 +27,7 @@ pub fn is_shortcut(experiments: &[String]) -> bool {
 /// When `--only` or `--case` names one that is of no kind.
 pub fn asked(options: &RunOptions) -> Result<Vec<Asked>> {
     let only = Selector::joined(&options.only);
-    let by_value = only
-        .values("runtime")
-        .map(|value| ("--only", value.to_string()));
+    let by_value = only.values("runtime").map(|value| ("--only", value.to_string()));
     let parts = options.case.iter().flat_map(|id| id.split(','));
     let by_id = parts.filter_map(|part| Some(("--case", part.strip_prefix("runtime=")?.to_owned())));
     let mut asked = options.runtime.clone();
@@ -139,7 +137,8 @@ mod tests {
             ["all"]
         );
         assert_eq!(
-            asked_by("create --case unit=a,runtime=go --case create/unit=b,runtime=go --case unit=c").unwrap(),
+            asked_by("create --case unit=a,runtime=go --case create/unit=b,runtime=go --case unit=c")
+                .unwrap(),
             ["go"]
         );
         for (words, says) in [
