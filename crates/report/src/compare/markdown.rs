@@ -75,7 +75,7 @@ pub fn comparison_markdown(compared: &Compared, judged: Option<&Judged>) -> Stri
     );
     for (rows, says) in [
         (unknown, "Cases of which nothing is known"),
-        (same, "that are the same"),
+        (same, "Cases that are the same"),
     ] {
         if !rows.is_empty() {
             let _ = writeln!(out, "<details>\n<summary>{says}: {}</summary>\n", rows.len());

@@ -215,13 +215,9 @@ fn merged(names: &[&str], runs: &[&Results]) -> Vec<(String, Figure)> {
                 if all.iter().flatten().count() > 1 {
                     let id = format!("{}-both-{}", section_id(key.0), slug(key.1));
                     let title = format!("{}: {}", experiment.id, of.title);
-                    out.push((
-                        id,
-                        Figure {
-                            title,
-                            ..together(names, &all, of)
-                        },
-                    ));
+                    let together = together(names, &all, of, &title);
+                    let charts = together.into_iter().enumerate();
+                    out.extend(charts.map(|(i, figure)| (format!("{id}-{i}"), figure)));
                 }
             }
         }
@@ -234,24 +230,52 @@ fn find<'a>(run: &'a Results, (experiment, figure): (&str, &str)) -> Option<&'a 
     experiment.figures.iter().find(|of| of.id == figure)
 }
 
-fn together(names: &[&str], all: &[Option<&Figure>], first: &Figure) -> Figure {
+/// A chart of several lines becomes one for each of them, with a line a run in it.
+fn together(names: &[&str], all: &[Option<&Figure>], first: &Figure, title: &str) -> Vec<Figure> {
+    let measured = |of: &Figure| -> Vec<String> {
+        let own = of.series.iter().filter(|s| s.origin == Origin::Measured);
+        own.map(|s| s.name.clone()).collect()
+    };
+    if all.iter().flatten().all(|of| measured(of).len() == 1) {
+        return vec![Figure {
+            title: title.to_owned(),
+            ..of_lines(names, all, first, |_| true)
+        }];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for name in all.iter().flatten().flat_map(|of| measured(of)) {
+        if !lines.contains(&name) {
+            lines.push(name);
+        }
+    }
+    let of_line = |line: &String| Figure {
+        title: format!("{title}: {line}"),
+        ..of_lines(names, all, first, |series| series.name == *line)
+    };
+    lines.iter().map(of_line).collect()
+}
+
+/// The measured lines that are chosen, called by their runs, and what is not of a run.
+fn of_lines(
+    names: &[&str],
+    all: &[Option<&Figure>],
+    first: &Figure,
+    chosen: impl Fn(&Series) -> bool,
+) -> Figure {
     let mut places: Vec<String> = Vec::new();
-    let measured = |of: &Figure| of.series.iter().filter(|s| s.origin == Origin::Measured).count();
-    let is_one = all.iter().flatten().all(|of| measured(of) == 1);
     let mut series: Vec<Series> = Vec::new();
     for (name, of) in names
         .iter()
         .zip(all)
         .filter_map(|(name, of)| Some((name, (*of)?)))
     {
-        for own in of.series.iter().filter(|s| s.origin == Origin::Measured) {
-            let name = if is_one {
-                (*name).to_owned()
-            } else {
-                format!("{}, {name}", own.name)
-            };
+        let own = of
+            .series
+            .iter()
+            .filter(|s| s.origin == Origin::Measured && chosen(s));
+        for own in own {
             series.push(Series {
-                name,
+                name: (*name).to_owned(),
                 origin: Origin::Measured,
                 points: own
                     .points
@@ -330,15 +354,18 @@ mod tests {
         let theirs = ("source", Origin::Published);
         let a = figure_of(&[("x", 1.0), ("y", 2.0)], &[own, theirs]);
         let b = figure_of(&[("y", 3.0), ("z", 4.0)], &[own, theirs]);
-        let both = together(&["A", "B"], &[Some(&a), Some(&b)], &a);
+        let charts = together(&["A", "B"], &[Some(&a), Some(&b)], &a, "e: t");
+        let [both] = &charts[..] else { panic!("{charts:?}") };
         let names: Vec<&str> = both.series.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(names, ["A", "B", "source"]);
         let places: Vec<f64> = both.series[1].points.iter().map(|point| point.x).collect();
         assert_eq!(places, [1.0, 2.0], "a name has one place");
-        assert_eq!(both.note, "");
+        assert_eq!((both.note.as_str(), both.title.as_str()), ("", "e: t"));
         let two = figure_of(&[("x", 1.0)], &[("p", Origin::Measured), ("q", Origin::Measured)]);
-        let both = together(&["A", "B"], &[Some(&two), Some(&two)], &two);
-        let names: Vec<&str> = both.series.iter().map(|s| s.name.as_str()).collect();
-        assert_eq!(names, ["p, A", "q, A", "p, B", "q, B"]);
+        let charts = together(&["A", "B"], &[Some(&two), Some(&two)], &two, "e: t");
+        let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        assert_eq!(titles, ["e: t: p", "e: t: q"]);
+        let names: Vec<&str> = charts[1].series.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["A", "B"]);
     }
 }
