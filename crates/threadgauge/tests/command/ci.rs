@@ -201,7 +201,7 @@ fn the_workflow_for_github_fails_on_a_slower_commit_and_passes_an_equal_one() {
     if !has_git() {
         return;
     }
-    let (project, code, said) = on_github("0.06", &[("ROUNDS", "1")]);
+    let (project, code, said) = on_github("0.06", &[("ROUNDS", "1"), ("RUNS", "3")]);
     assert_eq!(code, Some(1), "{said}");
     // On a machine that is busy enough it may be red since nothing is known: either way it is not green.
     assert!(said.contains("::error title="), "{said}");
@@ -239,6 +239,7 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
     assert_eq!(scripts.len(), 4, "{scripts:#?}");
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     variables.push(set("ROUNDS", "1"));
+    variables.push(set("RUNS", "3"));
     variables.push(set("CI_PROJECT_DIR", &project.folder().display().to_string()));
     variables.push(set("CI_MERGE_REQUEST_DIFF_BASE_SHA", &project.base));
     // All of them in one shell, which ends at the first that fails.
