@@ -40,7 +40,7 @@ pub fn compare_runs(a: &[f64], b: &[f64], better: Better) -> Result<Comparison, 
     let (a, b) = (Logs::of(a)?, Logs::of(b)?);
     let shift = b.mean - a.mean;
     let spread = Spread::of(&a, &b);
-    Ok(about(shift, spread, a.n + b.n, better))
+    Ok(about(shift, spread.as_ref(), a.n + b.n, better))
 }
 
 /// Compares by pairs of runs, each with its ratio of `b` to `a`, at 95 %. [`Comparison::n`] are the runs of both sides.
@@ -62,7 +62,7 @@ pub fn compare_pairs_of_runs(ratios: &[f64], better: Better) -> Result<Compariso
         error: (variance / logs.n as f64).sqrt(),
         freedom: (logs.n - 1) as f64,
     });
-    Ok(about(logs.mean, spread, 2 * logs.n, better))
+    Ok(about(logs.mean, spread.as_ref(), 2 * logs.n, better))
 }
 
 /// The runs of `b` over those of `a`, by one figure a run, with the interval at this error rate; see [`compare_runs`].
@@ -214,8 +214,8 @@ impl Spread {
     }
 }
 
-fn about(log_ratio: f64, spread: Option<Spread>, n: usize, better: Better) -> Comparison {
-    let interval = |level: f64| Some(spread.as_ref()?.about(log_ratio, level));
+fn about(log_ratio: f64, spread: Option<&Spread>, n: usize, better: Better) -> Comparison {
+    let interval = |level: f64| Some(spread?.about(log_ratio, level));
     Comparison::new(log_ratio.exp(), [0.95, 0.9].map(interval), n, better, 0.0)
 }
 

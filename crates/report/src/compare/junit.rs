@@ -110,10 +110,11 @@ fn write(suites: &[(String, Vec<Test>)]) -> io::Result<String> {
     Ok(text)
 }
 
-fn counts<'a>(tests: impl Iterator<Item = &'a Test> + Clone) -> [(&'static str, String); 4] {
-    let of = |kind: &str| tests.clone().filter(|test| test.is(kind)).count().to_string();
+fn counts<'a>(tests: impl Iterator<Item = &'a Test>) -> [(&'static str, String); 4] {
+    let tests: Vec<&Test> = tests.collect();
+    let of = |kind: &str| tests.iter().filter(|test| test.is(kind)).count().to_string();
     [
-        ("tests", tests.clone().count().to_string()),
+        ("tests", tests.len().to_string()),
         ("failures", of(FAILED)),
         ("errors", "0".to_owned()),
         ("skipped", of(SKIPPED)),

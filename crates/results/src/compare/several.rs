@@ -209,15 +209,15 @@ fn several(a: &Repeated, b: &Repeated) -> Compared {
     };
     let (cells, doubts) = cells(a, b, pairs.as_deref());
     let mut warnings = of_sides(a, b);
-    warnings.extend([("A", a, b), ("B", b, a)].into_iter().filter_map(|(name, one, other)| {
-        (one.runs.len() == 1).then(|| {
-            format!(
+    for (name, one, other) in [("A", a, b), ("B", b, a)] {
+        if one.runs.len() == 1 {
+            warnings.push(format!(
                 "{name} has one run: how far its runs lie apart is not known. It is held against where another of the {} \
                  could lie",
                 counted(other.runs.len(), "other run")
-            )
-        })
-    }));
+            ));
+        }
+    }
     warnings.extend(of_runs("A", a));
     warnings.extend(of_runs("B", b));
     warnings.extend(doubts);
