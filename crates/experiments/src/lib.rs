@@ -46,7 +46,7 @@ mod ideal;
 mod libraries;
 mod sys;
 
-pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};
+pub use catalogue::{CATALOGUE, decided_by, runnable};
 
 /// In a helper process that a case started, does the helper's work and does not return. In any other process, returns
 /// at once. The `main` of a program that serves as worker calls this first.

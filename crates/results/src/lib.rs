@@ -23,6 +23,7 @@ mod times;
 mod trust;
 pub mod units;
 mod verdict;
+mod waits_for;
 
 pub use acts::{Act, TWO_SYSTEM_CALLS};
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
@@ -39,3 +40,4 @@ pub use store::{LARGEST_SEED, Look, RunRecord, STORE_FILE, Store, StoreError, St
 pub use threadgauge_stats::Level;
 pub use times::Times;
 pub use verdict::{decide, rule};
+pub use waits_for::{Decided, Decisions, Offers, UnknownWait, WaitsFor};

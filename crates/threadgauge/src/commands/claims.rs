@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use serde_json::{Value, to_value};
 use threadgauge_experiments::decided_by;
+use threadgauge_machine::{CpuList, fingerprint};
 use threadgauge_report::{ClaimRow, claims_table};
 use threadgauge_results::published::{named, sources};
-use threadgauge_results::{Claim, Finding, claims as all, rule, units};
+use threadgauge_results::{Claim, Decisions, Finding, Offers, claims as all, rule, units};
 
 use crate::cli::{ClaimsOptions, Standing};
 use crate::folder;
-use crate::output::{Done, Verdict, print, print_json, style};
+use crate::output::{Done, Verdict, print, print_json, print_words, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
@@ -32,8 +34,28 @@ pub fn claims(options: &ClaimsOptions) -> Done {
     } else {
         let rows: Vec<ClaimRow> = chosen.iter().map(|c| row(c, finding(c))).collect();
         print(&claims_table(&rows, &style()))?;
+        let waits = chosen.iter().map(|claim| claim.waits_for);
+        print_words(&match &data {
+            Some(data) => {
+                Decisions::of(waits, offered(&data.results.machine)).says("the machine of this run")
+            }
+            None => Decisions::of(waits, offered(&to_value(fingerprint())?)).says("this machine"),
+        })?;
     }
     Ok(Verdict::Done)
+}
+
+/// What a machine offers, by its fingerprint.
+fn offered(machine: &Value) -> Offers {
+    let allowed = machine["allowed_cpus"]
+        .as_str()
+        .and_then(|list| list.parse().ok());
+    let cpus = allowed.map_or(1, |list: CpuList| list.iter().count());
+    let siblings = machine["topology"]["smt_siblings"].as_array();
+    Offers {
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        siblings: siblings.is_some_and(|of| !of.is_empty()),
+    }
 }
 
 /// Whether each name means a source.
@@ -115,10 +137,11 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
     }
 }
 
-fn json(claim: &Claim, finding: Option<&Finding>) -> serde_json::Value {
+fn json(claim: &Claim, finding: Option<&Finding>) -> Value {
     serde_json::json!({
         "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
-        "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
+        "statistic": claim.statistic, "precondition": claim.precondition,
+        "waits_for": claim.waits_for, "note": claim.note,
         "state": state(claim, finding), "finding": finding,
     })
 }
