@@ -9,7 +9,9 @@ mod claims;
 mod compare;
 mod disturbed;
 mod each;
+mod export;
 pub mod files;
+mod history;
 mod lack;
 mod model;
 pub mod outside;
@@ -30,6 +32,8 @@ pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, 
 pub use compare::{ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control};
 pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};
+pub use export::{EXPORT_ENDING, ExportError, export, import, import_from, is_export};
+pub use history::{Change, Course, FEWEST_RUNS, History, HistoryPoint, HistoryRun, histories};
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{OPTIONAL, Params, Value};

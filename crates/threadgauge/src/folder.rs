@@ -9,11 +9,12 @@ use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
 use threadgauge_report::{FILES, SampleRow, write_all};
-use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
+use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample, import, is_export};
 
+use crate::baselines;
 use crate::commands::load::experiment::{LOAD, SECONDS};
 use crate::commands::observe::experiment::{INTERVALS, OBSERVE};
-use crate::output::say;
+use crate::output::{say, shown};
 
 /// Where runs go that were not told, under the current folder.
 pub const DEFAULT_OUT: &str = "threadgauge-results";
@@ -52,10 +53,25 @@ fn readable() -> Catalogue {
     }
 }
 
-/// Reads a results folder back.
-pub fn read(dir: &Path) -> Result<RunData> {
+/// Reads a results folder back, that of a baseline, or an exported run.
+pub fn read(operand: &Path) -> Result<RunData> {
+    let dir = &baselines::resolve(operand)?;
+    if is_export(dir) {
+        return from_store(dir, &import(dir)?);
+    }
     let store = Store::read(dir)?;
     from_store(dir, &store)
+}
+
+/// The same of a run that has all its figures: an exported one has those of comparisons alone.
+pub fn read_whole(operand: &Path) -> Result<RunData> {
+    if is_export(operand) {
+        bail!(
+            "{} is an exported run, which `compare` and `history` read; claims and reports need its results folder",
+            shown(operand)
+        );
+    }
+    read(operand)
 }
 
 /// Everything an open store says.

@@ -16,7 +16,11 @@ use crate::output::{Done, Verdict, print, print_json, print_words, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
-    let data = options.dir.as_ref().map(|dir| folder::read(dir)).transpose()?;
+    let data = options
+        .dir
+        .as_ref()
+        .map(|dir| folder::read_whole(dir))
+        .transpose()?;
     let findings: BTreeMap<&str, &Finding> = data
         .iter()
         .flat_map(|d| &d.results.experiments)
