@@ -93,7 +93,7 @@ fn a_workload_that_makes_no_sense_says_which_field_and_an_example() {
     assert!(refused(&["--tasks", "5", "--cpu", "1s", "--quota", "0"]).contains("--quota 1.5"));
     assert!(
         refused(&["--tasks", "5", "--cpu", "1s", "--cpu-count", "2", "--quota", "3"])
-            .contains("there are 2 CPUs")
+            .contains("no more than 2 CPUs can be used")
     );
     assert!(refused(&["--tasks", "5", "--cpu", "1s", "--program", "apache"]).contains("gunicorn"));
     assert!(refused(&["--tasks", "5", "--cpu", "1s", "--from", "nowhere"]).contains("nowhere"));
