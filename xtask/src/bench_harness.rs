@@ -15,13 +15,10 @@ use clap::Args;
 use serde_json::Value;
 use threadgauge_stats::{largest, median, smallest};
 
-use crate::shell;
+use crate::{runs, shell};
 
 /// Repetitions of what is measured here; `null` runs as many rounds.
 const REPETITIONS: usize = 9;
-
-/// Where dated measurements are kept.
-pub const RUNS: &str = "runs";
 
 /// What `null` calls the two figures that have a limit.
 const WORKER_START: &str = "worker_start_ns";
@@ -51,7 +48,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let standard = match &options.results {
         Some(folder) => folder.clone(),
-        None => newest_run(Path::new(RUNS), "standard")?.context(
+        None => runs::newest("standard")?.context(
             "there is no standard run with its store under runs/; make one and name it:\n  cargo run --release -- run --profile standard --out target/standard\n  cargo xtask bench-harness --results target/standard",
         )?,
     };
@@ -59,7 +56,7 @@ pub fn run(options: &Options) -> Result<()> {
     if options.build {
         rows.push(clean_build()?);
     }
-    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let threadgauge = shell::build(shell::Profile::Release)?;
     rows.push(Row::of(
         "release binary",
         MB,
@@ -282,25 +279,6 @@ fn report(threadgauge: &Path, standard: &Path) -> Result<[Row; 2]> {
     ])
 }
 
-/// Of the folders whose results say that it was a run of this profile, and whose store is there, those with the most
-/// experiments, and the last of them by name: a run of one experiment alone is no picture of all.
-pub fn newest_run(runs: &Path, profile: &str) -> Result<Option<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(runs).into_iter().flatten() {
-        let folder = entry?.path();
-        let Ok(results) = fs::read_to_string(folder.join("results.json")) else {
-            continue;
-        };
-        let results: Value = serde_json::from_str(&results)
-            .with_context(|| format!("{}/results.json is not JSON", folder.display()))?;
-        if results["run"]["profile"] == profile && folder.join("results.sqlite").is_file() {
-            let experiments = results["experiments"].as_array().map_or(0, Vec::len);
-            found.push((experiments, folder));
-        }
-    }
-    Ok(found.into_iter().max().map(|(_, folder)| folder))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,35 +305,5 @@ mod tests {
         let row = worst(&results, "worker_start", "start", MS, 3.0).unwrap();
         assert!((row.median - 4.0).abs() < 1e-9 && !row.met());
         assert!(worst(&results, "elapsed", "start", MS, 3.0).is_err());
-    }
-
-    #[test]
-    fn only_a_standard_run_of_all_with_its_store_will_do() {
-        let runs = tempfile::tempdir().unwrap();
-        assert_eq!(newest_run(runs.path(), "standard").unwrap(), None);
-        for (name, profile, experiments) in [
-            ("2025-12-31", "standard", 2),
-            ("2026-01-01", "standard", 2),
-            ("2026-01-02", "standard", 2),
-            ("2026-01-03", "quick", 3),
-            ("2026-01-04", "standard", 1),
-        ] {
-            let folder = runs.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            let experiments = vec![json!({}); experiments];
-            fs::write(
-                folder.join("results.json"),
-                json!({"run": {"profile": profile}, "experiments": experiments}).to_string(),
-            )
-            .unwrap();
-            fs::write(folder.join("results.sqlite"), "").unwrap();
-        }
-        fs::remove_file(runs.path().join("2026-01-02/results.sqlite")).unwrap();
-        assert!(
-            newest_run(runs.path(), "standard")
-                .unwrap()
-                .unwrap()
-                .ends_with("2026-01-01")
-        );
     }
 }

@@ -13,7 +13,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::{bench_harness, deps, shell};
+use crate::{deps, runs, shell};
 
 /// Seconds: no large parent, nobody computing beside. Two rounds give no intervals.
 const RUN: &[&str] = &[
@@ -48,15 +48,15 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
         None => make_page(&folder.path().join("results"))?,
     };
     let page = fs::canonicalize(&page).with_context(|| format!("there is no page {}", page.display()))?;
-    let quick = match bench_harness::newest_run(Path::new(bench_harness::RUNS), "quick")? {
+    let quick = match runs::newest("quick")? {
         Some(run) => report(&run, &folder.path().join("quick"))?,
         None => page.clone(),
     };
     let golden = |names: &[&str]| -> Result<Vec<PathBuf>> {
-        let runs = Path::new(bench_harness::RUNS).join("golden");
+        let golden = Path::new(runs::RUNS).join("golden");
         let made = names
             .iter()
-            .map(|name| report(&runs.join(name), &folder.path().join(name)));
+            .map(|name| report(&golden.join(name), &folder.path().join(name)));
         made.collect()
     };
     let more = env::join_paths(golden(&MORE)?)?;
@@ -79,7 +79,7 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
 }
 
 fn make_page(out: &Path) -> Result<PathBuf> {
-    match bench_harness::newest_run(Path::new(bench_harness::RUNS), "standard")? {
+    match runs::newest("standard")? {
         Some(run) => report(&run, out),
         None => make(RUN, out),
     }
@@ -93,7 +93,7 @@ fn report(run: &Path, out: &Path) -> Result<PathBuf> {
 
 /// The report of a load on a server of ours.
 fn make_load(out: &Path) -> Result<PathBuf> {
-    let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
+    let threadgauge = shell::build(shell::Profile::Debug)?;
     let mut server = shell::command_at(&threadgauge)
         .args(["serve", "echo", "--listen", "127.0.0.1:0"])
         .stdout(Stdio::null())
@@ -112,7 +112,7 @@ fn make_load(out: &Path) -> Result<PathBuf> {
 
 fn make(arguments: &[&str], out: &Path) -> Result<PathBuf> {
     // The tests have built this already; a debug build measures badly and draws the same page.
-    let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
+    let threadgauge = shell::build(shell::Profile::Debug)?;
     let mut make = shell::command_at(&threadgauge);
     make.args(arguments);
     let status = make.arg("--out").arg(out).stdout(Stdio::null()).status();

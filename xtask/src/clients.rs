@@ -14,9 +14,9 @@ use serde_json::Value;
 use crate::{deps, made, shell};
 
 /// A workspace of its own.
-pub const MANIFEST: &str = "tests/clients/Cargo.toml";
-/// Where it is built.
-pub const TARGET: &str = "target/clients";
+const MANIFEST: &str = "tests/clients/Cargo.toml";
+/// Where its Python and what Go builds are.
+const MADE: &str = "target/clients";
 const REQUIREMENTS: &str = "tests/clients/python/requirements.txt";
 /// Go's list of the two programs and their exact versions.
 const GO_TOOLS: &str = "tests/clients/go";
@@ -56,12 +56,12 @@ pub fn deep() -> Result<()> {
 
 /// Builds, and plays.
 pub fn run(options: &Options) -> Result<()> {
-    let server = shell::build("threadgauge", shell::Profile::Debug)?;
+    let server = shell::build(shell::Profile::Debug)?;
     let mut build = shell::cargo();
     build
         .args(["build", "--quiet", "--locked", "--message-format=json"])
         .args(["--manifest-path", MANIFEST])
-        .env("CARGO_TARGET_DIR", TARGET);
+        .env("CARGO_TARGET_DIR", shell::target()?);
     let Some(program) = shell::executables(&shell::output(&mut build)?)?.pop() else {
         bail!("{MANIFEST} built no program");
     };
@@ -111,12 +111,12 @@ fn python() -> Result<PathBuf> {
     made::venv(
         Path::new("python3"),
         Path::new(REQUIREMENTS),
-        &Path::new(TARGET).join("venv"),
+        &Path::new(MADE).join("venv"),
     )
 }
 
 fn go_bin() -> PathBuf {
-    Path::new(TARGET).join("go/bin")
+    Path::new(MADE).join("go/bin")
 }
 
 /// On the path, or built here before.

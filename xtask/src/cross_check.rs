@@ -240,7 +240,7 @@ pub fn run(options: &Options) -> Result<()> {
         "nothing to compare with: install perf, hackbench (rt-tests), stress-ng, lmbench, Go, Java or Python, or choose \
          others (--only)"
     );
-    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let threadgauge = shell::build(shell::Profile::Release)?;
     let programs = Programs::compile(threadgauge, &target)?;
     let groups = found.iter().map(|&index| cells(index)).collect();
     let mut rng = Rng::with_seed(SEED);

@@ -10,14 +10,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use bench_rig::{figures, guests, shell};
+use bench_rig::shell;
+#[cfg(feature = "measuring")]
+use bench_rig::{figures, guests};
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "measuring")]
 mod bench_harness;
 mod browser;
 mod check_deep;
 mod clients;
 mod counted;
+#[cfg(feature = "measuring")]
 mod cross_check;
 mod deps;
 mod folders;
@@ -26,15 +30,25 @@ mod licences;
 mod made;
 mod man;
 mod mutants;
+#[cfg(feature = "measuring")]
 mod pairs;
 mod prose;
+#[cfg(feature = "measuring")]
 mod rounds;
+mod runs;
 mod size;
 mod spdx;
 mod test;
+#[cfg(feature = "measuring")]
 mod validate_advice;
 mod within;
+#[cfg(feature = "measuring")]
 mod worker;
+
+#[cfg(not(feature = "measuring"))]
+mod passed_on;
+#[cfg(not(feature = "measuring"))]
+use passed_on::{self as bench_harness, self as cross_check, self as pairs, self as validate_advice};
 
 /// The project's own chores.
 #[derive(Parser)]

@@ -19,7 +19,7 @@ const FILES: &[(&str, &str)] = &[
 
 /// Writes all of [`FILES`] into `dir`.
 pub fn write(dir: &Path) -> Result<()> {
-    let threadgauge = shell::build("threadgauge", shell::Profile::Debug)?;
+    let threadgauge = shell::build(shell::Profile::Debug)?;
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     for (what, file) in FILES {
         let text = shell::output(shell::command_at(&threadgauge).args(["generate", what]))?;

@@ -51,7 +51,7 @@ pub struct Options {
 
 /// Runs the pairs, prints a table, fails beyond the limits.
 pub fn run(options: &Options) -> Result<()> {
-    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let threadgauge = shell::build(shell::Profile::Release)?;
     let out = match &options.out {
         Some(out) => out.clone(),
         None => default_out()?,

@@ -83,7 +83,7 @@ fn file(out: &Path, number: u32) -> PathBuf {
 fn measure(options: &Options) -> Result<()> {
     let threadgauge = match &options.program {
         Some(program) => shell::given(program)?,
-        None => shell::build("threadgauge", shell::Profile::Release)?,
+        None => shell::build(shell::Profile::Release)?,
     };
     let allowed: Vec<usize> = allowed_cpus()?.iter().collect();
     let mut random = fastrand::Rng::with_seed(SEED);

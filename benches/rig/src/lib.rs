@@ -6,6 +6,7 @@
 // It talks to the person who started a chore.
 #![allow(clippy::print_stderr)]
 
+#[cfg(feature = "figures")]
 pub mod figures;
 #[path = "../../../guests/compile.rs"]
 pub mod guests;

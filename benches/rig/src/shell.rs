@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The folder that holds the workspace.
@@ -156,6 +156,9 @@ pub fn metadata() -> Result<Value> {
     serde_json::from_str(&text).context("cargo metadata is not JSON")
 }
 
+/// The package of the command, and its program.
+const COMMAND: &str = "threadgauge";
+
 /// How a build is optimised.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
@@ -165,28 +168,25 @@ pub enum Profile {
     Release,
 }
 
-/// Builds `package` and gives back the path of its program of the same name.
+/// Builds the command `threadgauge` and gives back the path of its program. Blocks.
 ///
 /// # Errors
 ///
-/// If it does not compile, or is a library.
-pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
+/// If it does not compile.
+pub fn build(profile: Profile) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--package",
-        package,
-        "--message-format=json",
-    ]);
-    if profile == Profile::Release {
-        build.arg("--release");
-    }
-    match executables(&output(&mut build)?)?.pop() {
-        Some(program) => Ok(program),
-        None => bail!("{package} built no program"),
-    }
+    build.args(["build", "--quiet", "--locked", "--message-format=json"]);
+    build.args(["--bin", COMMAND]);
+    build.args(match profile {
+        // With a test, features are those of the tests' build: else each dependency would be compiled once more.
+        Profile::Debug => &["--workspace", "--all-features", "--test", "command"][..],
+        Profile::Release => &["--package", COMMAND, "--release"],
+    });
+    let built = executables(&output(&mut build)?)?;
+    let program = built
+        .into_iter()
+        .find(|path| path.file_name() == Some(COMMAND.as_ref()));
+    program.with_context(|| format!("cargo built no program {COMMAND}"))
 }
 
 /// The programs that cargo's JSON messages name.

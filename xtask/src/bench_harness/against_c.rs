@@ -176,7 +176,7 @@ pub fn run(rounds: usize) -> Result<()> {
     let plain = shell::target()?.join("plain");
     let options = ["-O3", "-Wall", "-Wextra", "-Werror", "-pthread"];
     guests::compile("cc", &options, &shell::root()?.join(SOURCE), &plain).map_err(Error::msg)?;
-    let threadgauge = shell::build("threadgauge", shell::Profile::Release)?;
+    let threadgauge = shell::build(shell::Profile::Release)?;
     let cpus: Vec<usize> = allowed_cpus()?.iter().collect();
     let works = WORKS.iter().filter(|work| work.cpus <= cpus.len());
     let groups = works

@@ -139,7 +139,7 @@ fn main() -> ExitCode {
 /// Tries the ways, each in a process of its own, and some at once: a case waits more than it computes.
 fn try_all(words: &[String]) -> ExitCode {
     let began = Instant::now();
-    let at_once = available_parallelism().map_or(1, usize::from) + 1;
+    let at_once = 2 * available_parallelism().map_or(1, usize::from) + 1;
     let fail_fast = env::var_os("FAIL_FAST").is_some();
     let (next, outcomes) = (Mutex::new(ways()), Mutex::new((0, Vec::new())));
     let worker = || {

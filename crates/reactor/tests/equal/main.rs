@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TRACES_A_ROUND: usize = 10;
 
 /// How many designs are tried at once: a trace mostly waits.
-const AT_ONCE: usize = 5;
+const AT_ONCE: usize = 8;
 
 const TRACES: &str = "THREADGAUGE_TRACES";
 const SEED: &str = "THREADGAUGE_SEED";
