@@ -12,6 +12,7 @@ pub const CASES: &[Case] = &[
     ("what_came_before_a_half_close_comes_back", half_closed),
     ("a_reset_ends_one_connection_and_no_other", reset),
     ("garbage_comes_back", garbage),
+    ("a_server_that_a_case_lets_go_leaves_nobody", let_go),
 ];
 
 fn cut_at_every_place(pair: Pair) {
@@ -84,4 +85,12 @@ fn garbage(pair: Pair) {
     client.expect(&garbage);
     client.expect_end();
     server.stop();
+}
+
+/// As a case does that is tried again: whoever it has forked is looked for behind each.
+fn let_go(pair: Pair) {
+    let server = pair.serve(&[]);
+    let mut client = server.connect();
+    client.send("x");
+    client.expect("x");
 }

@@ -9,7 +9,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, kill_process_group, setrlimit, waitpgid,
+};
 use signal_hook::consts::SIGTERM;
 use threadgauge_reactor::protocol::chat::Chat;
 use threadgauge_reactor::protocol::echo::Echo;
@@ -292,8 +294,11 @@ impl Watch {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.take() {
-            kill(self.child.id());
+            let group = self.child.id();
+            kill(group);
             let _ = self.child.wait();
+            // What it had forked has become ours, and has ended with it.
+            while let Ok(Some(_)) = waitpgid(raw(group), WaitOptions::empty()) {}
             if let Some(seen) = watch.end() {
                 eprintln!("the server was killed at its deadline: {seen}");
             }
