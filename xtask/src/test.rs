@@ -91,11 +91,11 @@ const PROGRAMS: Step = Step {
     alone: "cargo test --workspace --all-features --locked --test '*'",
 };
 
-/// Passed beside it, one after the other: what mostly waits, too. Each says what it has to say once both have ended.
-const BESIDE: &[Step] = &[Step {
+/// Passed beside it, since it mostly waits, too. It says what it has to say once both have ended.
+const CLIENTS: Step = Step {
     name: "clients",
     alone: "cargo xtask clients",
-}];
+};
 
 /// Runs every step, stopping at the first that fails.
 pub fn run() -> Result<()> {
@@ -110,20 +110,18 @@ pub fn run() -> Result<()> {
     }
     eprintln!(
         "== all {} steps passed in {:.0} s",
-        STEPS.len() + BESIDE.len(),
+        STEPS.len() + 1,
         start.elapsed().as_secs_f64()
     );
     Ok(())
 }
 
-/// [`PROGRAMS`], with twice as many at once as there are CPUs, and [`BESIDE`] beside it.
+/// [`PROGRAMS`], with twice as many at once as there are CPUs, and [`CLIENTS`] beside it.
 fn passes_beside(place: &str) -> Result<()> {
     let mut said = tempfile::tempfile().context("cannot make a temporary file")?;
     let (passed, beside) = thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            let mut steps = BESIDE.iter();
-            steps.try_for_each(|step| step.passes("beside", |command| shell::run(both_into(command, &said)?)))
-        });
+        let beside =
+            scope.spawn(|| CLIENTS.passes("beside", |command| shell::run(both_into(command, &said)?)));
         let passed = PROGRAMS.passes(place, |command| {
             let at_once = 2 * available_parallelism().map_or(1, usize::from);
             shell::run(command.env("RUST_TEST_THREADS", at_once.to_string()))
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_step_is_what_a_person_would_type() {
-        for step in STEPS.iter().chain(BESIDE) {
+        for step in STEPS.iter().chain([&CLIENTS]) {
             let command = step.command().unwrap();
             let typed: Vec<&str> = step.alone.split(' ').collect();
             let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
@@ -216,7 +214,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_test_is_in_one_step() {
-        let all = STEPS.iter().chain(BESIDE);
+        let all = STEPS.iter().chain([&CLIENTS]);
         let targets: Vec<&str> = all
             .filter_map(|step| {
                 step.alone
