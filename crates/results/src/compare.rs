@@ -5,18 +5,28 @@
 //! logarithms with the Mann–Whitney interval, and a case is judged by its departure from the median of all (METHOD
 //! rules 5, 6).
 
+mod columns;
+#[cfg(test)]
+mod made;
+mod setting;
+mod several;
+
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use threadgauge_stats::{
     BAND, Better, Comparison, Estimate, Level, Outcome, StatsError, StoppingRule, compare_unpaired, median,
     null_misleads, paired_ratio,
 };
 
 use crate::{
-    ByRound, ComparisonResult, ExperimentResult, RanBeside, Results, Run, Side, StoredSample, Take, by_round,
-    compare_by_round, paired,
+    ByRound, ComparisonResult, ExperimentResult, RanBeside, Results, Run, Side, Status, StoredSample, Take,
+    by_round, compare_by_round, paired,
 };
+
+pub use columns::{CaseRow, Column, Fact, Placed, Quantity, SideBySide, column_names, side_by_side};
+use setting::guard;
+pub use setting::machine_differences;
+pub use several::{BetweenRuns, Order, Repeated, SideError, compare_sides};
 
 /// The error of one comparison, which is one look.
 pub const ALPHA: f64 = 0.05;
@@ -48,12 +58,71 @@ pub struct Compared {
     pub paired: bool,
     /// What all cases of two runs that took no turns have in common; none for runs in turns, and for too few cases.
     pub level: Option<Level>,
+    /// Where a side has several runs: what they say of one another.
+    pub between: Option<BetweenRuns>,
+    /// The ids of cases that have figures in the first and none in the second.
+    pub lost: Vec<String>,
     /// One row a case that both have: `b` against `a` by the experiment's first primary metric, over the level where
     /// there is one.
     pub rows: Vec<ComparisonResult>,
 }
 
+/// How many cases have which verdict. One that this version does not know counts as unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Slower by more than 3 %.
+    pub slower: usize,
+    /// Faster by more than 3 %.
+    pub faster: usize,
+    /// They differ, by less than 3 %.
+    pub small: usize,
+    /// The same within 3 %.
+    pub same: usize,
+    /// Nothing is known.
+    pub unknown: usize,
+}
+
+impl Known {
+    /// Of these cases.
+    #[must_use]
+    pub fn of(rows: &[ComparisonResult]) -> Self {
+        let mut known = Self::default();
+        for row in rows {
+            let count = match row.verdict.as_str() {
+                "slower" => &mut known.slower,
+                "faster" => &mut known.faster,
+                "small" => &mut known.small,
+                "same" => &mut known.same,
+                _ => &mut known.unknown,
+            };
+            *count += 1;
+        }
+        known
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn cases(&self) -> usize {
+        self.slower + self.faster + self.small + self.same + self.unknown
+    }
+
+    /// Of what share of the cases nothing is known; all where there is no case.
+    #[must_use]
+    pub fn unknown_share(&self) -> f64 {
+        match self.cases() {
+            0 => 1.0,
+            cases => self.unknown as f64 / cases as f64,
+        }
+    }
+}
+
 impl Compared {
+    /// How many cases have which verdict.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        Known::of(&self.rows)
+    }
+
     /// What all cases have in common, where that is beyond ± 3 %: whose it is, is unknown.
     #[must_use]
     pub fn level_apart(&self) -> Option<Level> {
@@ -145,8 +214,26 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
         warnings,
         paired,
         level,
+        between: None,
+        lost: lost(&[&a.results], &[&b.results]),
         rows: cells.iter().map(row).collect(),
     }
+}
+
+/// The cases that have figures in a run of A and in none of B, which planned them: what cannot run any more is no
+/// success.
+fn lost(a: &[&Results], b: &[&Results]) -> Vec<String> {
+    let statuses = |of: &[&Results]| -> BTreeMap<String, bool> {
+        let mut measured = BTreeMap::new();
+        let experiments = of.iter().flat_map(|results| &results.experiments);
+        for case in experiments.flat_map(|experiment| &experiment.cases) {
+            *measured.entry(case.id.clone()).or_default() |= case.status == Status::Ok;
+        }
+        measured
+    };
+    let of_b = statuses(b);
+    let is_lost = |(id, measured): (String, bool)| (measured && of_b.get(&id) == Some(&false)).then_some(id);
+    statuses(a).into_iter().filter_map(is_lost).collect()
 }
 
 /// Of all first primary metrics: they are times.
@@ -332,155 +419,10 @@ pub fn false_alarms(rows: &[ComparisonResult]) -> f64 {
     rows.iter().filter(|row| row.ci95.is_some()).count() as f64 * ALPHA
 }
 
-/// The facts of two fingerprints that make their figures incomparable where they differ: of the machine, and of how it
-/// let the program run. A fact that an earlier version did not look for is in one document alone, and is no difference.
-#[must_use]
-pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
-    const FACTS: [&str; 29] = [
-        "cpu_model",
-        "cpus",
-        "smt",
-        "topology.smt_siblings",
-        "topology.cache_siblings",
-        "kernel",
-        "preemption",
-        "scheduler",
-        "thread_library",
-        "hypervisor",
-        "governor",
-        "transparent_huge_pages",
-        "mitigations",
-        "clocksource",
-        "effective_cpus",
-        "autogroup",
-        "scheduling.policy",
-        "scheduling.realtime_priority",
-        "scheduling.niceness",
-        "scheduling.autogroup_niceness",
-        "scheduling.sched_ext",
-        "scheduling.timer_slack_ns",
-        "scheduling.isolated_cpus",
-        "scheduling.tickless_cpus",
-        "scheduling.random_addresses",
-        WEIGHTS,
-        "cgroup.idle",
-        "cgroup.memory_limit_kib",
-        QUOTA,
-    ];
-    let differs = |name: &&str| {
-        let (x, y) = (fact(a, name)?, fact(b, name)?);
-        (x != y).then(|| format!("{name} is {} in A and {} in B", shown(&x), shown(&y)))
-    };
-    FACTS.iter().filter_map(differs).collect()
-}
-
-/// How many CPUs' worth of time a quota grants.
-const QUOTA: &str = "cgroup.quota_cpus";
-/// The CPU weights of the control groups on the way, and that of a group that nobody changed.
-const WEIGHTS: &str = "cgroup.weights";
-const DEFAULT_WEIGHT: f64 = 100.0;
-
-/// A fact of a fingerprint by its path; `None` where the document has no such field.
-fn fact(of: &Value, path: &str) -> Option<Value> {
-    let mut fact = path.split('.').try_fold(of, |of, name| of.get(name))?.clone();
-    // How many groups there are is no difference; that one of them has another weight is.
-    if let (WEIGHTS, Value::Array(weights)) = (path, &mut fact) {
-        weights.retain(|weight| weight.as_f64() != Some(DEFAULT_WEIGHT));
-    }
-    Some(fact)
-}
-
-fn shown(fact: &Value) -> String {
-    match fact {
-        Value::Null => "none or not known".to_owned(),
-        known => known.to_string(),
-    }
-}
-
-/// Where one of two runs was under a CPU quota and the other was not, or under another one: what that does to figures.
-fn quotas(a: &Value, b: &Value) -> Option<String> {
-    let quota = |of: &Value| fact(of, QUOTA)?.as_f64();
-    let says = |quota: Option<f64>| match quota {
-        Some(cpus) => format!("under a CPU quota of {cpus}"),
-        None => "under no CPU quota".to_owned(),
-    };
-    let (of_a, of_b) = (quota(a), quota(b));
-    (of_a != of_b).then(|| {
-        format!(
-            "A QUOTA DIFFERS: A ran {}, B {}. What the quota stops takes longer for that alone",
-            says(of_a),
-            says(of_b)
-        )
-    })
-}
-
-/// What differs in the setting, loudly.
-fn guard(a: &Results, b: &Results) -> Vec<String> {
-    let machine = machine_differences(&a.machine, &b.machine);
-    let machine = machine
-        .into_iter()
-        .filter(|says| !says.starts_with(QUOTA))
-        .map(|says| format!("THE MACHINES DIFFER: {says}"));
-    let machine = quotas(&a.machine, &b.machine).into_iter().chain(machine);
-    let run = [
-        ("version", a.run.version.clone(), b.run.version.clone()),
-        ("profile", a.run.profile.clone(), b.run.profile.clone()),
-        ("options", a.run.options.join(" "), b.run.options.join(" ")),
-    ];
-    let run = run
-        .into_iter()
-        .filter(|(_, x, y)| x != y)
-        .map(|(name, x, y)| format!("THE RUNS DIFFER: {name} is \"{x}\" in A and \"{y}\" in B"));
-    let own = [("A", a), ("B", b)];
-    let own = own
-        .into_iter()
-        .flat_map(|(name, of)| of.warnings.iter().map(move |w| format!("{name}: {w}")));
-    machine.chain(run).chain(own).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::made::{in_turns, timed, twelve};
     use super::*;
-
-    #[test]
-    fn how_a_run_was_scheduled_is_said_where_it_differs_and_a_quota_first() {
-        let machine = |policy: &str, nice: i32, quota: Value| {
-            serde_json::json!({
-                "cpus": 2,
-                "scheduling": {"policy": policy, "niceness": nice},
-                "cgroup": {"quota_cpus": quota, "weights": vec![100.0; 1 + nice as usize]},
-                "topology": {"smt_siblings": ["0-1"]},
-            })
-        };
-        let usual = machine("other", 0, Value::Null);
-        assert_eq!(machine_differences(&usual, &usual), [""; 0]);
-        let text = include_str!("../../../runs/golden/computing/results.json");
-        let results: Results = serde_json::from_str(text).unwrap();
-        let of = |machine: Value| Results {
-            machine,
-            warnings: Vec::new(),
-            ..results.clone()
-        };
-        let differing = machine("idle", 5, serde_json::json!(0.5));
-        assert_eq!(
-            guard(&of(usual.clone()), &of(differing.clone())),
-            [
-                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5. What the quota stops takes longer \
-                 for that alone",
-                "THE MACHINES DIFFER: scheduling.policy is \"other\" in A and \"idle\" in B",
-                "THE MACHINES DIFFER: scheduling.niceness is 0 in A and 5 in B",
-            ]
-        );
-        // Figures under a quota are not gone on with without it.
-        assert!(
-            machine_differences(&usual, &differing)
-                .iter()
-                .any(|says| says.starts_with("cgroup.quota_cpus"))
-        );
-        // An earlier version looked for none of it.
-        let old = serde_json::json!({"cpus": 2});
-        assert_eq!(guard(&of(old), &of(usual)), [""; 0]);
-    }
 
     #[test]
     fn experiments_that_one_run_alone_has_are_named_in_one_line() {
@@ -504,73 +446,6 @@ mod tests {
         assert_eq!(says(0..1, 0..2), None);
         let warnings = compare(&run("a", 0..2), &run("b", 0..0)).warnings;
         assert_eq!(warnings.last().map(String::as_str), Some(line));
-    }
-
-    /// Seven rounds of each of these cases `e/n=…` at about its number of ns; the first is the reference, and its copy
-    /// takes `copy` times as long.
-    fn timed(name: &str, of: &[(u64, f64)], copy: f64) -> RunData {
-        let text = include_str!("../../../runs/golden/computing/results.json");
-        let mut results: Results = serde_json::from_str(text).unwrap();
-        results.warnings.clear();
-        results.experiments.truncate(1);
-        let experiment = &mut results.experiments[0];
-        experiment.id = "e".to_owned();
-        experiment.rounds = 7;
-        experiment.reference = Some(format!("e/n={}", of[0].0));
-        let case = experiment.cases[0].clone();
-        let case = |&(n, _): &(u64, f64)| crate::CaseResult {
-            id: format!("e/n={n}"),
-            params: crate::Params::new().with("n", n),
-            ..case.clone()
-        };
-        experiment.cases = of.iter().map(case).collect();
-        let mut samples = Vec::new();
-        // The last round was not finished: its figures say otherwise.
-        for round in 1..=8 {
-            let jitter = if round == 8 {
-                9.0
-            } else {
-                1.0 + 0.001 * f64::from(round)
-            };
-            let copied = (of[0].0, 1, of[0].1 * copy);
-            let own = of.iter().map(|&(n, ns)| (n, 0, ns));
-            samples.extend(own.chain([copied]).map(|(n, copy, ns)| StoredSample {
-                experiment: "e".to_owned(),
-                case: format!("e/n={n}"),
-                round,
-                copy,
-                nth_try: 0,
-                attempt: 0,
-                gated: false,
-                started: String::new(),
-                wall_ns: 1,
-                sample: crate::Sample {
-                    metrics: vec![crate::Metric {
-                        name: "elapsed_ns".to_owned(),
-                        unit: "ns".to_owned(),
-                        value: ns * jitter,
-                    }],
-                    ..crate::Sample::without_figures(crate::Status::Ok, "")
-                },
-            }));
-        }
-        RunData {
-            name: name.to_owned(),
-            results,
-            samples: BTreeMap::from([("e".to_owned(), samples)]),
-        }
-    }
-
-    /// Twelve cases, each so many times as long as its number says.
-    fn twelve(factor: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
-        (1..=12).map(|n| (n, 100.0 * n as f64 * factor(n))).collect()
-    }
-
-    fn in_turns(mut a: RunData, mut b: RunData) -> (RunData, RunData) {
-        (a.results.run.id, b.results.run.id) = ("1".to_owned(), "2".to_owned());
-        a.results.run.in_turns_with = Some("2".to_owned());
-        b.results.run.in_turns_with = Some("1".to_owned());
-        (a, b)
     }
 
     fn verdicts(compared: &Compared) -> Vec<&str> {
