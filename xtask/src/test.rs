@@ -122,10 +122,9 @@ pub fn run() -> Result<()> {
 fn passes_beside(place: &str) -> Result<()> {
     let mut said = tempfile::tempfile().context("cannot make a temporary file")?;
     let (passed, beside) = thread::scope(|scope| {
-        let mut beside = BESIDE.iter();
         let beside = scope.spawn(|| {
-            beside
-                .try_for_each(|step| step.passes("beside", |command| shell::run(both_into(command, &said)?)))
+            let mut steps = BESIDE.iter();
+            steps.try_for_each(|step| step.passes("beside", |command| shell::run(both_into(command, &said)?)))
         });
         let passed = PROGRAMS.passes(place, |command| {
             let at_once = 2 * available_parallelism().map_or(1, usize::from);
