@@ -332,8 +332,8 @@ pub struct CompareOptions {
     /// at all is known fails
     #[arg(long, value_name = "slower:N%|unknown:N%", value_delimiter = ',')]
     pub fail_on: Vec<Limit>,
-    /// Measure again what is flagged, in turns: this program of the base beside the one that compares. What the pairs say
-    /// then counts
+    /// Measure again what is flagged, in turns: this program of the base beside the one that compares. What the pairs
+    /// say then counts
     #[arg(long, value_name = "PROGRAM")]
     pub rerun: Option<PathBuf>,
     /// How to print it

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use threadgauge_stats::{Estimate, compare_pairs_of_runs, ratio_of_runs, unpaired_ratio};
 
+use super::compared::{Repeated, RunData, SideError};
 use super::setting::{called, of_runs, what_differs};
-use super::several::{Repeated, SideError, figure, no_run_twice, rounds};
-use super::{ALPHA, BETTER, RunData};
+use super::several::{figure, no_run_twice, rounds};
+use super::two::{ALPHA, BETTER};
 use crate::ExperimentResult;
 use crate::units::counted;
 

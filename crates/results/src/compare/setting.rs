@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Repeated, RunData};
+use super::compared::{Repeated, RunData};
 use crate::Results;
 use crate::units::counted;
 

@@ -1,142 +1,23 @@
 //! Two sides of several runs each: what differs between runs of a side is measured, and lies in the interval.
 //!
-//! The unit is a run (METHOD rule 17): of each case it has one figure, the median over its rounds. Where the runs of the
-//! two sides took turns in pairs, each pair has a ratio. Where they alternated, the machine's level is one of the things
-//! that differ between runs, so a ratio is of all that there is. Where all runs of one side came before those of the
-//! other, what the machine did in between is as much the first side's as the second's, so cases are judged over the
+//! The unit is a run (METHOD rule 17): of each case it has one figure, the median over its rounds. Where the runs of
+//! the two sides took turns in pairs, each pair has a ratio. Where they alternated, the machine's level is one of the
+//! things that differ between runs, so a ratio is of all that there is. Where all runs of one side came before those of
+//! the other, what the machine did in between is as much the first side's as the second's, so cases are judged over the
 //! level, as those of two runs are.
 
 use std::collections::BTreeMap;
 
-use thiserror::Error;
 use threadgauge_stats::{
     Comparison, Estimate, Level, Outcome, between_runs, compare_pairs_of_runs, compare_runs, median,
     null_misleads, paired_ratio, run_levels,
 };
 
+use super::compared::{BetweenRuns, Compared, Order, Repeated, RunData, SideError};
 use super::setting::{of_runs, of_sides};
-use super::{BETTER, Compared, RunData, compare, left_out, lost, null_control, samples, took_turns};
+use super::two::{ALPHA, BETTER, compare, left_out, lost, null_control, samples, took_turns};
 use crate::units::counted;
-use crate::{ALPHA, ByRound, ComparisonResult, ExperimentResult, Take, by_round, paired};
-
-/// A side: runs that repeat one another.
-#[derive(Debug, Clone)]
-pub struct Repeated {
-    /// How the reader knows it.
-    pub name: String,
-    /// At least one.
-    pub runs: Vec<RunData>,
-}
-
-/// How the runs of two sides lie in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Each took turns with one of the other side, try by try.
-    InTurns,
-    /// One after the other, now of this side and now of that.
-    Alternating,
-    /// All of one side before all of the other, or nearly so.
-    Apart,
-}
-
-/// What several runs a side say of one another.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BetweenRuns {
-    /// The runs of either side.
-    pub runs: [usize; 2],
-    /// How they lie in time.
-    pub order: Order,
-    /// How far runs of a side, or pairs of runs, lie apart: the standard deviation of logarithms, the median over cases
-    /// (no unit). Over their level where they lie [`Order::Apart`].
-    pub spread: Option<f64>,
-    /// The second side over the first, all cases together, with its interval where the order tells it from the machine's
-    /// own level; none of fewer than 10 cases.
-    pub level: Option<(f64, Option<[f64; 2]>)>,
-}
-
-/// Why folders are no sides of a comparison.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SideError {
-    /// Runs of a side differ in more than chance.
-    #[error(
-        "{first} and {other} do not repeat one another: {what} is \"{of_first}\" in the one and \"{of_other}\" in the other. \
-         Runs of a side must be alike; what differs belongs on the other side, or in a comparison of its own"
-    )]
-    Differ {
-        /// What the first run of the side is called.
-        first: String,
-        /// What the one that differs is called.
-        other: String,
-        /// In what.
-        what: &'static str,
-        /// The first run's.
-        of_first: String,
-        /// The other's.
-        of_other: String,
-    },
-    /// One run is there twice, under one path or two.
-    #[error("{first} and {other} hold the same run, which would count twice; name it once")]
-    Twice {
-        /// Where it is first.
-        first: String,
-        /// Where it is again.
-        other: String,
-    },
-    /// A side has no run.
-    #[error("{name} has no run")]
-    Empty {
-        /// What the side is called.
-        name: String,
-    },
-}
-
-impl Repeated {
-    /// A side of one run, which is called as that is.
-    #[must_use]
-    pub fn once(run: RunData) -> Self {
-        Self {
-            name: run.name.clone(),
-            runs: vec![run],
-        }
-    }
-
-    /// Whether its runs repeat one another.
-    ///
-    /// # Errors
-    ///
-    /// No run; or runs of several versions, profiles, options or sets of experiments.
-    pub fn check(&self) -> Result<(), SideError> {
-        let Some((first, others)) = self.runs.split_first() else {
-            return Err(SideError::Empty {
-                name: self.name.clone(),
-            });
-        };
-        let facts = |of: &RunData| {
-            let run = &of.results.run;
-            let experiments: Vec<&str> = of.results.experiments.iter().map(|e| e.id.as_str()).collect();
-            [
-                ("version", run.version.clone()),
-                ("profile", run.profile.clone()),
-                ("experiments", experiments.join(" ")),
-                ("options", run.options.join(" ")),
-            ]
-        };
-        for other in others {
-            for ((what, of_first), (_, of_other)) in facts(first).into_iter().zip(facts(other)) {
-                if of_first != of_other {
-                    return Err(SideError::Differ {
-                        first: first.name.clone(),
-                        other: other.name.clone(),
-                        what,
-                        of_first,
-                        of_other,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-}
+use crate::{ByRound, ComparisonResult, ExperimentResult, Take, by_round, paired};
 
 /// Whether each run is there once.
 ///
