@@ -97,7 +97,8 @@ fn side(operands: &[PathBuf]) -> Result<Repeated> {
                 1 => run?,
                 several => run.with_context(|| {
                     format!(
-                        "of the {several} runs in {} one cannot be read; mend it, or move it out of there",
+                        "one of {} in {} cannot be read; mend it, or move it out of there",
+                        threadgauge_results::units::counted(several, "run"),
                         shown(operand)
                     )
                 })?,

@@ -144,7 +144,7 @@ fn what_is_no_side_is_refused_by_name() {
     fs::write(dir.path().join("old/7").join(STORE_FILE), "no store").unwrap();
     let says = refused(&compare(&["old", "new"]));
     assert!(
-        says.contains("of the 10 runs in old one cannot be read; mend it, or move it out of there")
+        says.contains("one of 10 runs in old cannot be read; mend it, or move it out of there")
             && says.contains("old/7"),
         "{says}"
     );
