@@ -71,10 +71,6 @@ const STEPS: &[Step] = &[
         alone: "cargo test --workspace --all-features --locked --no-run",
     },
     PROGRAMS,
-    Step {
-        name: "browser",
-        alone: "cargo xtask browser",
-    },
 ];
 
 /// The longest step, which waits for half of its time.
@@ -96,6 +92,10 @@ const BESIDE: &[Step] = &[
     Step {
         name: "clients",
         alone: "cargo xtask clients",
+    },
+    Step {
+        name: "browser",
+        alone: "cargo xtask browser",
     },
 ];
 
