@@ -239,6 +239,8 @@ fn statistics() -> Result<Vec<f64>> {
         "--locked",
         "--package",
         "xtask",
+        "--features",
+        "measuring",
         "--example",
         "statistics",
     ]))?;
