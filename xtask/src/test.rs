@@ -85,7 +85,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// The longest step, which waits for half of its time.
+/// The longest step, which waits for a good part of its time.
 const PROGRAMS: Step = Step {
     name: "tests of programs",
     alone: "cargo test --workspace --all-features --locked --test '*'",
