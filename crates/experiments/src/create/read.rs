@@ -26,11 +26,13 @@ const THREAD: Case = base(Pthread);
 pub fn answer(view: &View<'_>) -> Answer {
     Answer {
         answer: sentence(view),
-        number: view.number(
-            "a process by fork ÷ a thread: made and ended, one CPU",
-            &times(FORK, THREAD),
-            "ratio",
-        ),
+        number: view
+            .number(
+                "a process by fork ÷ a thread: made and ended, one CPU",
+                &times(FORK, THREAD),
+                "ratio",
+            )
+            .or_else(|| view.number("a thread: made and ended, one CPU", &time(THREAD), "ns")),
         claims: claims(view),
         facts: facts(view),
         comparisons: comparisons(view),

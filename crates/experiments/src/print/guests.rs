@@ -141,28 +141,36 @@ pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError>
 }
 
 /// Printing in Java, timed inside and with a log file, over the whole program in C, which has none: as the source
-/// compared them.
-fn java_over_c(view: &View<'_>) -> Test {
+/// compared them; none where Java did not print as much.
+fn java_over_c(view: &View<'_>) -> Option<Statistic> {
     let is_it = |case: &Guests| {
         let as_the_source = (SOURCE.units, SOURCE.prints, SOURCE.payload_bytes, 1);
         is_java(*case)
             && case.sink == Sink::Logged
             && (case.units, case.prints, case.payload_bytes, case.cpus) == as_the_source
     };
-    match runtimes::cases::<Guests>(view).into_iter().find(is_it) {
-        Some(java) => ELAPSED.of(java).over(SOURCE.time()).into(),
-        None => not_measured(
-            "the claim is about 1,000 threads of 1,000 lines in Java, with a log file, and in C, which \
-             `threadgauge run print --profile paper --runtime java` makes",
-        ),
-    }
+    let java = runtimes::cases::<Guests>(view).into_iter().find(is_it)?;
+    Some(ELAPSED.of(java).over(SOURCE.time()))
 }
 
-/// The claim's test, and what guests add to the answer; nothing more where there are none.
+/// The claim's test, and what guests add to the answer; nothing more where there are none. What is read off the
+/// program in C comes before: its number is what the experiment is about.
 pub(super) fn read(view: &View<'_>, answer: &mut Answer) {
-    answer
-        .claims
-        .push(("java-print-slower-than-c", java_over_c(view)));
+    let java_over_c = java_over_c(view);
+    if let (None, Some(ratio)) = (&answer.number, &java_over_c) {
+        let of = "Java ÷ C: time to print 1,000 lines each by 1,000 threads, one CPU";
+        answer.number = view.number(of, ratio, "ratio");
+    }
+    let test = java_over_c.map_or_else(
+        || {
+            not_measured(
+                "the claim is about 1,000 threads of 1,000 lines in Java, with a log file, and in C, which \
+                 `threadgauge run print --profile paper --runtime java` makes",
+            )
+        },
+        Test::from,
+    );
+    answer.claims.push(("java-print-slower-than-c", test));
     let shown = |label: String, case: Guests, times: [Statistic; 3]| {
         let time = view.estimate(&times[0])?.show("ns");
         let [whole, startup] = [&times[1], &times[2]].map(|time| view.shown(time, "ns"));
@@ -324,15 +332,19 @@ mod tests {
             testing::case(SOURCE, [(ELAPSED, vec![40e9; 7]), (WHOLE, vec![44e9; 7])]),
         ];
         let view = testing::view("print", Profile::Paper, cases);
-        let Test::One(ratio) = java_over_c(&view) else {
-            panic!("one statistic");
-        };
-        assert!((view.value(&ratio).unwrap() - 1.5).abs() < 1e-9);
         let mut answer = Answer::default();
         read(&view, &mut answer);
+        let Test::One(ratio) = &answer.claims[0].1 else {
+            panic!("one statistic");
+        };
+        assert!((view.value(ratio).unwrap() - 1.5).abs() < 1e-9);
+        // Nothing else was printed.
+        assert!((answer.number.unwrap().value - 1.5).abs() < 1e-9);
         let units: Vec<&str> = answer.tables[0].rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(units, ["thread in C", "Java thread"]);
-        let without = testing::view("print", Profile::Paper, Vec::new());
-        assert!(matches!(java_over_c(&without), Test::Lacking { .. }));
+        let mut without = Answer::default();
+        read(&testing::view("print", Profile::Paper, Vec::new()), &mut without);
+        assert!(matches!(&without.claims[0].1, Test::Lacking { .. }));
+        assert!(without.number.is_none());
     }
 }
