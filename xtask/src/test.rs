@@ -70,19 +70,7 @@ const STEPS: &[Step] = &[
         name: "build of the tests",
         alone: "cargo test --workspace --all-features --locked --no-run",
     },
-    Step {
-        name: "tests of units",
-        alone: "cargo test --workspace --all-features --locked --lib --bins --examples",
-    },
-    Step {
-        name: "tests in the documentation",
-        alone: "cargo test --workspace --all-features --locked --doc",
-    },
     PROGRAMS,
-    Step {
-        name: "browser",
-        alone: "cargo xtask browser",
-    },
 ];
 
 /// The longest step, which waits for a good part of its time.
@@ -91,11 +79,25 @@ const PROGRAMS: Step = Step {
     alone: "cargo test --workspace --all-features --locked --test '*'",
 };
 
-/// Passed beside it, since it mostly waits, too. It says what it has to say once both have ended.
-const CLIENTS: Step = Step {
-    name: "clients",
-    alone: "cargo xtask clients",
-};
+/// Passed beside it, one after the other. What they have to say they say once all have ended.
+const BESIDE: &[Step] = &[
+    Step {
+        name: "tests of units",
+        alone: "cargo test --workspace --all-features --locked --lib --bins --examples",
+    },
+    Step {
+        name: "browser",
+        alone: "cargo xtask browser",
+    },
+    Step {
+        name: "clients",
+        alone: "cargo xtask clients",
+    },
+    Step {
+        name: "tests in the documentation",
+        alone: "cargo test --workspace --all-features --locked --doc",
+    },
+];
 
 /// Runs every step, stopping at the first that fails.
 pub fn run() -> Result<()> {
@@ -110,18 +112,20 @@ pub fn run() -> Result<()> {
     }
     eprintln!(
         "== all {} steps passed in {:.0} s",
-        STEPS.len() + 1,
+        STEPS.len() + BESIDE.len(),
         start.elapsed().as_secs_f64()
     );
     Ok(())
 }
 
-/// [`PROGRAMS`], with twice as many at once as there are CPUs, and [`CLIENTS`] beside it.
+/// [`PROGRAMS`], with twice as many at once as there are CPUs, and all of [`BESIDE`] meanwhile.
 fn passes_beside(place: &str) -> Result<()> {
     let mut said = tempfile::tempfile().context("cannot make a temporary file")?;
     let (passed, beside) = thread::scope(|scope| {
-        let beside =
-            scope.spawn(|| CLIENTS.passes("beside", |command| shell::run(both_into(command, &said)?)));
+        let beside = scope.spawn(|| {
+            let said = |command: &mut Command| shell::run(both_into(command, &said)?);
+            BESIDE.iter().try_for_each(|step| step.passes("beside", said))
+        });
         let passed = PROGRAMS.passes(place, |command| {
             let at_once = 2 * available_parallelism().map_or(1, usize::from);
             shell::run(command.env("RUST_TEST_THREADS", at_once.to_string()))
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_step_is_what_a_person_would_type() {
-        for step in STEPS.iter().chain([&CLIENTS]) {
+        for step in STEPS.iter().chain(BESIDE) {
             let command = step.command().unwrap();
             let typed: Vec<&str> = step.alone.split(' ').collect();
             let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_test_is_in_one_step() {
-        let all = STEPS.iter().chain([&CLIENTS]);
+        let all = STEPS.iter().chain(BESIDE);
         let targets: Vec<&str> = all
             .filter_map(|step| {
                 step.alone
@@ -223,7 +227,7 @@ mod tests {
             .collect();
         assert_eq!(
             targets,
-            ["--no-run", "--lib --bins --examples", "--doc", "--test '*'"]
+            ["--no-run", "--test '*'", "--lib --bins --examples", "--doc"]
         );
     }
 }
