@@ -85,7 +85,7 @@ const NEVER_ONE: [(&str, &str); 36] = [
     ("results/src/verdict.rs", "{} rounds are needed for an interval"),
     ("results/src/verdict.rs", "fewer than {} rounds"),
     ("results/src/verdict.rs", "its {rounds} rounds do not agree"),
-    ("results/src/compare.rs", "more than {most} rounds"),
+    ("results/src/compare/two.rs", "more than {most} rounds"),
     // Of the product, and large.
     ("report/src/xlsx.rs", "the first {} of {all} values"),
     ("commands/list.rs", "{all} published claims"),

@@ -3,35 +3,126 @@
 //! The verdicts are in the rows already; this counts and words them. Ignorance is never printed as
 //! equality: unknown rows are counted apart, with the reasons.
 
+mod build;
+mod junit;
+mod markdown;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::json;
 use threadgauge_results::units::{self, Scale};
-use threadgauge_results::{Compared, ComparisonResult, false_alarms};
+use threadgauge_results::{BetweenRuns, Compared, ComparisonResult, Judged, Known, Order, false_alarms};
 
 use crate::Style;
-use crate::markdown::cell;
 use crate::terminal::text::{Ink, clean, paint, painted, paragraph};
 use crate::words;
+
+pub use build::{comparison_badge, comparison_badge_svg, comparison_github};
+pub use junit::comparison_junit;
+pub use markdown::comparison_markdown;
 
 /// The verdicts, as they are counted. One that this version does not know counts as the last.
 const VERDICTS: [&str; 5] = ["slower", "faster", "small", "same", "unknown"];
 
 /// How many rows have which of them.
-fn counts(rows: &[ComparisonResult]) -> [usize; 5] {
-    let mut counts = [0; 5];
-    for row in rows {
-        let place = VERDICTS.iter().position(|verdict| *verdict == row.verdict);
-        counts[place.unwrap_or(VERDICTS.len() - 1)] += 1;
+const fn counts(known: Known) -> [usize; 5] {
+    [known.slower, known.faster, known.small, known.same, known.unknown]
+}
+
+/// What is known, in a line: the level, then the cases that differ, that are the same, and of which nothing is known.
+pub(crate) fn known_line(compared: &Compared) -> String {
+    let known = compared.known();
+    let differ = known.slower + known.faster;
+    let which = match (known.slower, known.faster) {
+        (0, 0) => String::new(),
+        (slower, 0) => format!(" ({slower} slower)"),
+        (0, faster) => format!(" ({faster} faster)"),
+        (slower, faster) => format!(" ({slower} slower, {faster} faster)"),
+    };
+    let same = known.small + known.same;
+    let unknown = match known.unknown {
+        0 => "none is unknown".to_owned(),
+        some => format!(
+            "of {some} ({}) nothing is known",
+            units::percent(known.unknown_share())
+        ),
+    };
+    format!(
+        "{}. Of {} {differ} {}{which}, {same} {} the same within 3 %, and {unknown}.",
+        level_line(compared),
+        units::counted(known.cases(), "case"),
+        words::plural(differ, "differs", "differ"),
+        words::plural(same, "is", "are"),
+    )
+}
+
+/// What is known of all cases together.
+fn level_line(compared: &Compared) -> String {
+    if let Some(between) = &compared.between
+        && between.order != Order::Apart
+        && let Some((ratio, ci95)) = between.level
+    {
+        return format!("Level {}", Scale::of("ratio", ratio).estimate(ratio, ci95));
     }
-    counts
+    match (compared.paired, compared.level) {
+        (true, _) => "No level, since they took turns".to_owned(),
+        (false, Some(level)) if compared.level_apart().is_some() => {
+            format!("Level {}, the machine's or a change: unknown", plain(level.ratio))
+        }
+        (false, Some(level)) => format!("Level {}, within 3 %", plain(level.ratio)),
+        (false, None) if compared.between.is_some_and(|of| of.order == Order::Alternating) => {
+            "No level of so few cases".to_owned()
+        }
+        (false, None) => "Level unknown, of too few cases".to_owned(),
+    }
+}
+
+/// What several runs a side say of one another, and what the ratios are.
+fn runs(between: &BetweenRuns, compared: &Compared) -> String {
+    let [a, b] = between.runs;
+    let spread = between.spread.map_or_else(String::new, |spread| {
+        format!(
+            " Runs of a side lie {} apart (standard deviation, median over cases), and that is in the intervals.",
+            units::percent(spread)
+        )
+    });
+    match between.order {
+        Order::InTurns => {
+            let spread = spread.replace("Runs of a side", "Pairs");
+            format!(
+                "{} that took turns: each pair has a ratio of its own.{spread}",
+                units::counted(a, "pair of runs")
+            )
+        }
+        Order::Alternating => format!("Runs of both sides by turns, {b} against {a}.{spread}"),
+        Order::Apart => {
+            let level = match compared.level {
+                Some(level) => format!(
+                    " All {} together: {}; level or change: unknown. Ratios are departures from that.",
+                    units::counted(level.cases, "case"),
+                    plain(level.ratio)
+                ),
+                None => {
+                    " They have too few cases in common to tell a change from what the machine did meanwhile."
+                        .to_owned()
+                }
+            };
+            format!(
+                "Runs of the one side came before those of the other, {b} against {a}.{level}{spread} A change common to all \
+                 cases needs runs by turns: now one of this side, now one of that."
+            )
+        }
+    }
 }
 
 /// What the ratios are, and what they cannot tell.
-fn setting(compared: &Compared) -> String {
+pub(crate) fn setting(compared: &Compared) -> String {
+    if let Some(between) = &compared.between {
+        return runs(between, compared);
+    }
     if compared.paired {
-        return "The two took turns: their rounds are compared in pairs.".to_owned();
+        return format!("The two took turns: their rounds are compared in pairs. {ONE_RUN}");
     }
     let Some(level) = compared.level else {
         let all = compared.median_ratio().map_or_else(String::new, |ratio| {
@@ -39,17 +130,21 @@ fn setting(compared: &Compared) -> String {
         });
         return format!(
             "The two did not take turns.{all} They have too few cases in common to tell what changed in one from what the \
-             machine did to all: level or change: unknown. `threadgauge run --turns` tells it."
+             machine did to all: level or change: unknown. `threadgauge run --turns` tells it. {ONE_RUN}"
         );
     };
     format!(
         "The two did not take turns. All {} together: {}; level or change: unknown. Ratios are departures from \
-         that, with {} of luck between runs added. A change common to all cells needs `threadgauge run --turns`.",
+         that, with {} of luck between runs added, as estimated from the cases. A change common to all cases needs \
+         `threadgauge run --turns`. {ONE_RUN}",
         units::counted(level.cases, "case"),
         plain(level.ratio),
         units::percent(level.spread),
     )
 }
+
+/// Of two runs.
+const ONE_RUN: &str = "One run a side: how far runs of one side lie apart is not known.";
 
 /// A ratio without its interval.
 fn plain(ratio: f64) -> String {
@@ -61,7 +156,7 @@ fn nothing_called(compared: &Compared) -> String {
     if compared.nothing_differs() {
         return "Nothing differs by more than could be chance.".to_owned();
     }
-    let [.., unknown] = counts(&compared.rows);
+    let Known { unknown, .. } = compared.known();
     let cells = match unknown {
         0 => "No case departs from the others by more than could be chance.".to_owned(),
         some => format!(
@@ -80,17 +175,18 @@ fn nothing_called(compared: &Compared) -> String {
 }
 
 /// The rows with this verdict, the largest difference first.
-fn with<'a>(rows: &'a [ComparisonResult], verdict: &str) -> Vec<&'a ComparisonResult> {
+pub(crate) fn with<'a>(rows: &'a [ComparisonResult], verdict: &str) -> Vec<&'a ComparisonResult> {
     let mut rows: Vec<&ComparisonResult> = rows.iter().filter(|r| r.verdict == verdict).collect();
     let size = |r: &ComparisonResult| r.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
     rows
 }
 
-/// The comparison for a terminal: warnings, then the rows that differ, then counts.
+/// The comparison for a terminal: what is known in a line, warnings, then the rows that differ, then counts.
 #[must_use]
 pub fn comparison_text(compared: &Compared, style: &Style) -> String {
-    let mut out = String::new();
+    let mut out = painted(style, Ink::Bold, &known_line(compared), "");
+    out.push('\n');
     for warning in &compared.warnings {
         out.push_str(&painted(style, Ink::Doubt, warning, "! "));
     }
@@ -98,7 +194,7 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
         out.push('\n');
     }
     let title = format!("{} against {}", compared.b_name, compared.a_name);
-    out.push_str(&painted(style, Ink::Bold, &title, ""));
+    out.push_str(&paragraph(&title, style.width, ""));
     out.push_str(&match compared.level_apart() {
         Some(_) => painted(style, Ink::Doubt, &setting(compared), ""),
         None => paragraph(&setting(compared), style.width, ""),
@@ -126,7 +222,7 @@ pub fn comparison_text(compared: &Compared, style: &Style) -> String {
             }
         }
     }
-    let counts = counts(&compared.rows);
+    let counts = counts(compared.known());
     let [slower, faster, small, _, unknown] = counts;
     if slower + faster + small == 0 {
         out.push('\n');
@@ -184,7 +280,7 @@ fn ratio(row: &ComparisonResult) -> Option<String> {
 }
 
 /// The case, or the two cases where they differ.
-fn pair(row: &ComparisonResult) -> String {
+pub(crate) fn pair(row: &ComparisonResult) -> String {
     if row.a == row.b {
         clean(&row.b)
     } else {
@@ -192,52 +288,31 @@ fn pair(row: &ComparisonResult) -> String {
     }
 }
 
-/// The comparison as Markdown: every row.
+/// The comparison as JSON: `a`, `b`, `says` (what is known, in a line), `warnings`, `paired`, `between` (several runs a
+/// side: `runs`, `order`, `spread`, `level`), `level` (null where there is none), `nothing_differs`, `counts`,
+/// `unknown_share`, `false_alarms_at_most`, `lost`, `check` (`passed` and `breaches`; null where none was asked for),
+/// `rows`.
 #[must_use]
-pub fn comparison_markdown(compared: &Compared) -> String {
-    let mut out = format!(
-        "# {} against {}\n\n",
-        cell(&compared.b_name),
-        cell(&compared.a_name)
-    );
-    for warning in &compared.warnings {
-        let _ = writeln!(out, "> **Warning:** {}\n", cell(warning));
-    }
-    let _ = writeln!(out, "{}\n", setting(compared));
-    let counts = counts(&compared.rows);
-    if let [0, 0, 0, ..] = counts {
-        let _ = writeln!(out, "{}\n", nothing_called(compared));
-    }
-    let _ = writeln!(out, "{}\n", count_line(counts));
-    let _ = writeln!(out, "{}\n", words::by_chance(&compared.rows));
-    out.push_str("A ratio above 1 is slower than before.\n\n");
-    out.push_str("| verdict | ratio | case | metric |\n|---|---|---|---|\n");
-    let known = ["slower", "faster", "small", "unknown", "same"];
-    let other = compared
-        .rows
-        .iter()
-        .filter(|r| !known.contains(&r.verdict.as_str()));
-    for row in known.iter().flat_map(|v| with(&compared.rows, v)).chain(other) {
-        let _ = writeln!(
-            out,
-            "| {} {} | {} | {} | {} |",
-            words::comparison_sign(&row.verdict),
-            cell(&words::outcome(row)),
-            ratio(row).unwrap_or_else(|| "–".to_owned()),
-            cell(&pair(row)),
-            cell(&row.metric),
-        );
-    }
-    out
-}
-
-/// The comparison as JSON: `a`, `b`, `warnings`, `paired`, `level` (null where there is none), `nothing_differs`,
-/// `counts`, `false_alarms_at_most`, `rows`.
-#[must_use]
-pub fn comparison_json(compared: &Compared) -> String {
-    let counts = VERDICTS.into_iter().zip(counts(&compared.rows));
+pub fn comparison_json(compared: &Compared, judged: Option<&Judged>) -> String {
+    let counts = VERDICTS.into_iter().zip(counts(compared.known()));
     let counts: BTreeMap<&str, usize> = counts.collect();
+    let order = |order| match order {
+        Order::InTurns => "in-turns",
+        Order::Alternating => "alternating",
+        Order::Apart => "apart",
+    };
+    let between = compared.between.map(|of| {
+        let level = of
+            .level
+            .map(|(ratio, ci95)| json!({"ratio": ratio, "ci95": ci95}));
+        json!({"runs": of.runs, "order": order(of.order), "spread": of.spread, "level": level})
+    });
     let document = json!({
+        "says": known_line(compared),
+        "between": between,
+        "unknown_share": compared.known().unknown_share(),
+        "lost": compared.lost,
+        "check": judged,
         "a": compared.a_name,
         "b": compared.b_name,
         "warnings": compared.warnings,

@@ -7,6 +7,7 @@
 //! picture; everything else is there without it. No network, no fonts, no frame.
 
 mod cases;
+mod compared;
 mod costs;
 mod experiment;
 mod figure;
@@ -26,6 +27,7 @@ use crate::by_kind::{self, ByKind};
 use crate::facts::{Fact, facts, headline};
 use crate::lead::{self, Lead, NO_EXPERIMENT};
 use crate::{SampleRow, glossary, with_unit, words};
+pub use compared::{columns_html, comparison_html};
 use text::{clean, coded, section_id};
 
 const STYLE: &str = include_str!("html/page.css");

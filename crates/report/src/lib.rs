@@ -8,6 +8,7 @@
 mod by_kind;
 mod cases;
 mod chart;
+mod columns;
 mod compare;
 mod costs;
 mod csv_file;
@@ -26,16 +27,21 @@ mod terminal;
 mod words;
 mod xlsx;
 
-pub use compare::{comparison_json, comparison_markdown, comparison_text};
+pub use columns::{columns_json, columns_markdown, columns_text};
+pub use compare::{
+    comparison_badge, comparison_badge_svg, comparison_github, comparison_json, comparison_junit,
+    comparison_markdown, comparison_text,
+};
 pub use csv_file::samples_csv;
 pub use error::ReportError;
 pub use files::{FILES, Missing, Written, write_all};
-pub use html::html;
+pub use html::{columns_html, comparison_html, html};
 pub use markdown::markdown;
 pub use picture::{picture, picture_png};
 pub use sample::SampleRow;
 pub use terminal::{
-    ClaimRow, Style, claims_table, fitted, short_answer, terminal, terminal_screen, terminal_summary,
+    ClaimColumns, ClaimRow, Said, Style, claims_beside, claims_table, fitted, short_answer, terminal,
+    terminal_screen, terminal_summary,
 };
 pub use threadgauge_results::units::with_unit;
 pub use words::stopped;

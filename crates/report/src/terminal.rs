@@ -3,6 +3,7 @@
 //! Returns text; whoever calls it writes it and copes with a closed pipe. Fits down to 40 columns.
 //! Beside it: [`screen`] is what a run ends with, [`text`] wraps and colours, [`grid`] lays out cases, [`rows`] tables.
 
+mod beside;
 mod grid;
 mod rows;
 mod screen;
@@ -15,6 +16,7 @@ use threadgauge_results::{ExperimentResult, Finding, Results, Verdict};
 
 use crate::lead::Lead;
 use crate::words;
+pub use beside::{ClaimColumns, Said, claims_beside};
 pub use screen::{short_answer, terminal_screen};
 use text::{Ink, clean, paint, painted, paragraph};
 pub use text::{Style, fitted};

@@ -196,7 +196,7 @@ fn claims_and_comparisons_read_as_agreed() {
         insta::assert_snapshot!(format!("claims_{name}"), claims_table(&claim_rows(), &style));
         insta::assert_snapshot!(format!("comparison_{name}"), comparison_text(&compared(), &style));
     }
-    insta::assert_snapshot!("comparison_markdown", comparison_markdown(&compared()));
+    insta::assert_snapshot!("comparison_markdown", comparison_markdown(&compared(), None));
     let apart = |level| Compared {
         paired: false,
         level,
@@ -210,7 +210,7 @@ fn claims_and_comparisons_read_as_agreed() {
     insta::assert_snapshot!("comparison_apart", comparison_text(&apart(Some(level)), &WIDE));
     let few = comparison_text(&apart(None), &WIDE);
     assert!(few.contains("too few cases in common"), "{few}");
-    insta::assert_snapshot!("comparison_json", comparison_json(&compared()));
+    insta::assert_snapshot!("comparison_json", comparison_json(&compared(), None));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn nothing_differs_only_where_level_and_cells_agree() {
             rows: verdicts.iter().map(row).collect(),
             ..compared()
         };
-        [comparison_text(&of, &WIDE), comparison_markdown(&of)].map(|text| text.replace('\n', " "))
+        [comparison_text(&of, &WIDE), comparison_markdown(&of, None)].map(|text| text.replace('\n', " "))
     };
     for (agree, texts) in [
         (true, of(level(1.01), false, &["same", "same"])),

@@ -10,6 +10,7 @@ mod compare;
 mod disturbed;
 mod each;
 pub mod files;
+mod gate;
 mod lack;
 mod model;
 pub mod outside;
@@ -26,9 +27,14 @@ mod verdict;
 
 pub use acts::{Act, TWO_SYSTEM_CALLS};
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
-pub use compare::{ALPHA, Compared, RunData, compare, false_alarms, machine_differences, null_control};
+pub use compare::{
+    ALPHA, BetweenRuns, CaseRow, Column, Compared, Fact, Known, Order, Placed, Quantity, Repeated, RunData,
+    SideBySide, SideError, column_names, compare, compare_sides, false_alarms, machine_differences,
+    null_control, side_by_side,
+};
 pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};
+pub use gate::{Breach, Gate, Judged, Limit};
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{OPTIONAL, Params, Value};

@@ -106,7 +106,7 @@ pub struct Comparison {
     pub ci95: Option<Interval>,
     /// Its interval at twice the error rate, which decides on *same*.
     pub ci90: Option<Interval>,
-    /// Rounds in common; of unpaired sides, the values of the smaller one.
+    /// Rounds in common; of unpaired sides, the values of the smaller one; of sides of several runs, the runs of both.
     pub n: usize,
     /// The word for it.
     pub outcome: Outcome,

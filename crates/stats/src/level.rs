@@ -11,7 +11,7 @@ use crate::interval::{Interval, two_sided};
 use crate::select::{middle, sorted};
 
 /// With fewer cases neither the median nor the spread around it says much of the machine.
-const FEWEST_CASES: usize = 10;
+pub(crate) const FEWEST_CASES: usize = 10;
 /// The standard deviation of normal values over their median distance from the median.
 const OVER_MAD: f64 = 1.4826;
 

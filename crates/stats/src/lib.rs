@@ -18,6 +18,7 @@
 //! |---|---|
 //! | what is one figure? | [`summarise`]: the median and its sign interval |
 //! | how do two figures differ? | [`compare_paired`], [`compare_unpaired`], [`Level`] |
+//! | … of several runs each? | [`compare_runs`], [`compare_pairs_of_runs`] |
 //! | do several together lie beyond an edge? | [`jointly_beyond`] |
 //! | in which order do several stand? | [`rank`], [`holm`] |
 //! | how far do two orders agree? | [`kendall_tau`] |
@@ -59,6 +60,7 @@ mod mann_whitney;
 mod overhead;
 mod pocock;
 mod ranking;
+mod runs;
 mod select;
 mod signed_rank;
 mod stopping;
@@ -77,6 +79,7 @@ pub use mann_whitney::unpaired_ratio;
 pub use overhead::{Difference, paired_difference};
 pub use pocock::pocock_alpha;
 pub use ranking::{Order, Ranked, Separation, holm, kendall_tau, rank};
+pub use runs::{between_runs, compare_pairs_of_runs, compare_runs, ratio_of_runs, run_levels};
 pub use signed_rank::{hodges_lehmann, paired_ratio, signed_rank_p};
 pub use stopping::StoppingRule;
 pub use summary::{Summary, geometric_mean, largest, median, smallest, summarise};

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 
 use threadgauge_stats::diagnostics::warns_of_autocorrelation;
 use threadgauge_stats::{
-    BAND, Better, Interval, Level, Outcome, StoppingRule, bca, compare_paired, compare_unpaired,
-    hodges_lehmann, paired_difference, paired_ratio, sign_interval, sign_test, signed_rank_p, unpaired_ratio,
+    BAND, Better, Interval, Level, Outcome, StoppingRule, bca, compare_paired, compare_runs,
+    compare_unpaired, hodges_lehmann, paired_difference, paired_ratio, sign_interval, sign_test,
+    signed_rank_p, unpaired_ratio,
 };
 
 /// Repetitions of a coverage: one standard error is then 0.2 points at 95 %.
@@ -240,6 +241,106 @@ fn two_runs_apart_differ_by_level_and_luck_without_crying_wolf() {
         share(unadjusted, equal) >= 0.25,
         "the trap is none: {unadjusted} of {equal}"
     );
+}
+
+/// The unit is a run, and runs of a side differ by more than their rounds show. A comparison of the rounds of one run
+/// each is wrong most of the time; of several runs each the interval covers as it says, also where one side scatters
+/// three times as much, and where a side has a single run that scatters as those of the other.
+#[test]
+fn what_differs_between_runs_is_in_the_interval_of_several() {
+    let mut rng = fastrand::Rng::with_seed(21);
+    let between = 0.04;
+    for (a, b, unequal) in [
+        (3, 3, 1.0),
+        (2, 2, 1.0),
+        (3, 5, 1.0),
+        (5, 1, 1.0),
+        (10, 10, 1.0),
+        (3, 3, 3.0),
+        (5, 3, 3.0),
+    ] {
+        let covered = share(REPETITIONS, || {
+            let (a, b) = (
+                measured(between, a, &mut rng),
+                measured(unequal * between, b, &mut rng),
+            );
+            let compared = compare_runs(&a, &b, Better::Lower).expect("positive");
+            compared.ci95.expect("more than one run").contains(1.0)
+        });
+        // 95 % less what Welch's approximation misses of so few.
+        assert!(
+            covered >= 0.935,
+            "{a} and {b} runs, {unequal} times as much: {covered}"
+        );
+    }
+    let trap = share(1_000, || {
+        let mut run = || -> Vec<f64> {
+            let level = (between * normal(&mut rng)).exp();
+            measured(0.01, 7, &mut rng).iter().map(|v| level * v).collect()
+        };
+        called(
+            compare_unpaired(&run(), &run(), Better::Lower)
+                .expect("positive")
+                .outcome,
+        )
+    });
+    assert!(trap >= 0.4, "the trap is none: {trap}");
+    let found = share(1_000, || {
+        let (a, b) = (measured(0.02, 3, &mut rng), measured(0.02, 3, &mut rng));
+        let b: Vec<f64> = b.iter().map(|v| 1.15 * v).collect();
+        compare_runs(&a, &b, Better::Lower).expect("positive").outcome == Outcome::Slower
+    });
+    assert!(found >= 0.8, "{found}");
+}
+
+/// The table that `docs/ci.md` shows: how often a gate of `slower:5%` fails on a case, by how far runs of a side lie
+/// apart, how many there are, and how much slower it became; and of how many nothing is known.
+#[test]
+fn what_a_gate_finds() {
+    const CASES: u32 = 2_000;
+    let mut rng = fastrand::Rng::with_seed(22);
+    let per_cent = |share: f64| (100.0 * share).round();
+    let mut table = String::from(
+        "| runs of a side lie apart | runs a side | unchanged: fails | unchanged: unknown | 10 % more: found | 20 % more: found |\n\
+         |---:|---:|---:|---:|---:|---:|\n",
+    );
+    for spread in [0.01, 0.02, 0.05] {
+        for runs in [3, 5, 10] {
+            let mut compared = |factor: f64| {
+                let a = measured(spread, runs, &mut rng);
+                let b: Vec<f64> = measured(spread, runs, &mut rng)
+                    .iter()
+                    .map(|v| factor * v)
+                    .collect();
+                compare_runs(&a, &b, Better::Lower).expect("positive")
+            };
+            let mut unknown = 0;
+            let mut fails = |factor: f64| {
+                share(CASES, || {
+                    let compared = compared(factor);
+                    if factor == 1.0 {
+                        unknown += u32::from(matches!(compared.outcome, Outcome::Unknown { .. }));
+                    }
+                    compared.ci95.is_some_and(|ci| ci.low > 1.05)
+                })
+            };
+            let [unchanged, some, much] = [1.0, 1.1, 1.2].map(&mut fails);
+            assert!(unchanged <= 0.025, "{spread} {runs}: {unchanged}");
+            let unknown = f64::from(unknown) / f64::from(CASES);
+            writeln!(
+                table,
+                "| {} % | {runs} | {} % | {} % | {} % | {} % |",
+                per_cent(spread),
+                per_cent(unchanged),
+                per_cent(unknown),
+                per_cent(some),
+                per_cent(much),
+            )
+            .expect("writing to a string");
+        }
+    }
+    let shown = include_str!("../../../docs/ci.md");
+    assert!(shown.contains(&table), "docs/ci.md is to have:\n{table}");
 }
 
 /// Without any band the error rate is that of the intervals alone, over all looks together: a claim whose truth lies at

@@ -8,12 +8,13 @@ use threadgauge_experiments::runtimes::prepare::Asked;
 use threadgauge_lab::selection::Selector;
 use threadgauge_lab::site::Profile;
 use threadgauge_machine::CpuList;
-use threadgauge_results::LARGEST_SEED;
+use threadgauge_results::{LARGEST_SEED, Limit};
 
 use crate::commands::advise::options::AdviseOptions;
 use crate::commands::load::options::LoadOptions;
 use crate::commands::observe::options::ObserveOptions;
 use crate::commands::serve::settings::Settings;
+use crate::operands::Operands;
 
 /// Measures, on your own machine, what processes, threads and oversubscription cost, with error bars,
 /// beside what has been published about them.
@@ -63,19 +64,24 @@ Examples:
         /// Its name, as in `threadgauge list`
         experiment: String,
     },
-    /// Every published claim, and what a run says about it
+    /// Every published claim, and what a run, or several side by side, say about it
     #[command(after_help = "\
 Examples:
   threadgauge claims
   threadgauge claims threadgauge-results/2026-11-21-4f2a --json
   threadgauge claims threadgauge-results/2026-11-21-4f2a --verdict held,not-held
+  threadgauge claims old-kernel new-kernel    what each run says, side by side
   threadgauge claims --source JAWS --text reactor")]
     Claims(ClaimsOptions),
-    /// Two results folders: what changed, by how much, and how certain that is
+    /// Runs side by side: what changed, by how much, and how certain that is
     #[command(after_help = "\
 Examples:
   threadgauge compare before after
-  threadgauge compare before after --fail-on slower:5% --format markdown")]
+  threadgauge compare before after --fail-on slower:5%,unknown:20% --format markdown
+  threadgauge compare --base a1 a2 a3 -- b1 b2 b3     several runs a side
+  threadgauge compare old/ new/                       the same, of folders of runs
+  threadgauge compare before after --rerun ../before/threadgauge
+  threadgauge compare c5 c6 c7 --format html > three.html   a column a machine")]
     Compare(CompareOptions),
     /// Write the report again from stored results
     #[command(after_help = "Example:\n  threadgauge report threadgauge-results/2026-11-21-4f2a")]
@@ -267,9 +273,8 @@ pub struct ListOptions {
 
 #[derive(Debug, Args)]
 pub struct ClaimsOptions {
-    /// A results folder; without one, which experiment decides each claim
-    #[arg(value_name = "DIR")]
-    pub dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub operands: Operands,
     /// Only claims that stand so; several are alternatives
     #[arg(long, value_enum, value_name = "VERDICT", value_delimiter = ',')]
     pub verdict: Vec<Standing>,
@@ -302,23 +307,35 @@ pub enum Format {
     /// For reading
     #[default]
     Text,
-    /// For a pull request
+    /// For a pull request, at most 60 KB
     Markdown,
     /// For programs
     Json,
+    /// A page with the charts of both
+    Html,
+    /// For build servers: test results as JUnit XML
+    Junit,
+    /// For GitHub Actions: annotations
+    Github,
+    /// What an endpoint badge of shields.io reads, as JSON
+    Badge,
+    /// The badge itself
+    BadgeSvg,
 }
 
 #[derive(Debug, Args)]
 pub struct CompareOptions {
-    /// The base
-    #[arg(value_name = "A")]
-    pub a: PathBuf,
-    /// What is compared with it
-    #[arg(value_name = "B")]
-    pub b: PathBuf,
-    /// Exit with 1 when the whole interval of a case lies beyond this, e.g. slower:5%
-    #[arg(long, value_name = "slower:N%")]
-    pub fail_on: Option<Threshold>,
+    #[command(flatten)]
+    pub operands: Operands,
+    /// Exit with 1 when more than this is so; several all count. slower:5%: the whole interval of a case lies beyond.
+    /// unknown:20%: nothing is known of so large a share of the cases. Without the latter a comparison in which nothing
+    /// at all is known fails
+    #[arg(long, value_name = "slower:N%|unknown:N%", value_delimiter = ',')]
+    pub fail_on: Vec<Limit>,
+    /// Measure again what is flagged, in turns: this program of the base beside the one that compares. What the pairs
+    /// say then counts
+    #[arg(long, value_name = "PROGRAM")]
+    pub rerun: Option<PathBuf>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -327,26 +344,9 @@ pub struct CompareOptions {
     pub json: bool,
 }
 
-/// `slower:5%`: the least ratio that is a failure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Threshold {
-    pub ratio: f64,
-}
-
-impl std::str::FromStr for Threshold {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || format!("`{text}` is not slower:N%, as in slower:5%");
-        let percent = text.strip_prefix("slower:").ok_or_else(wrong)?;
-        let percent = percent.strip_suffix('%').ok_or_else(wrong)?;
-        let percent: f64 = percent.parse().map_err(|_| wrong())?;
-        if !percent.is_finite() || percent < 0.0 {
-            return Err(wrong());
-        }
-        Ok(Self {
-            ratio: 1.0 + percent / 100.0,
-        })
+impl CompareOptions {
+    pub const fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
     }
 }
 

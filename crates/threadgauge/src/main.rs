@@ -10,6 +10,7 @@ mod commands;
 mod documented;
 mod earlier;
 mod folder;
+mod operands;
 mod output;
 mod progress;
 mod signals;

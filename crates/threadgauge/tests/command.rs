@@ -2,6 +2,8 @@
 
 #[path = "command/advise.rs"]
 mod advise;
+#[path = "command/ci.rs"]
+mod ci;
 #[path = "command/each.rs"]
 mod each;
 #[path = "command/limited.rs"]
@@ -32,6 +34,8 @@ mod quota;
 mod runtimes;
 #[path = "command/serve.rs"]
 mod serve;
+#[path = "command/sides.rs"]
+mod sides;
 #[path = "command/signals.rs"]
 mod signals;
 #[path = "command/terminal.rs"]
@@ -283,7 +287,9 @@ fn bad_numbers_and_lists_are_refused_with_what_is_right() {
         );
         assert!(said.contains(&wanted), "{said}");
     }
-    assert!(refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("slower:N%"));
+    assert!(
+        refused(&["compare", "a", "b", "--fail-on", "faster"]).contains("neither slower:N% nor unknown:N%")
+    );
     assert!(refused(&["frobnicate"]).contains("unrecognized subcommand"));
     for without_arguments in ["advise", "load", "observe"] {
         refused(&[without_arguments]);
@@ -295,7 +301,7 @@ fn folders_without_results_are_named() {
     for arguments in [
         &["report", "nowhere"][..],
         &["claims", "nowhere"],
-        &["compare", "nowhere", "nowhere"],
+        &["compare", "nowhere", "elsewhere"],
         &["run", "--resume", "nowhere"],
     ] {
         assert!(
@@ -510,9 +516,14 @@ fn record(id: &str) -> RunRecord {
 /// A stored run of seven rounds, whose one case took what `value` says of a round and copy, and whether it was
 /// disturbed.
 fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, bool)) {
+    stored_case(dir, record, Params::new().with("what", "clock"), value);
+}
+
+/// The same of the case of `null` with these parameters.
+fn stored_case(dir: &Path, record: &RunRecord, params: Params, value: impl Fn(u32, u32) -> (f64, bool)) {
     let case = StoredCase {
-        id: "null/what=clock".to_owned(),
-        params: Params::new().with("what", "clock"),
+        id: params.case_id("null"),
+        params,
         estimate_ms: 1,
         skip: None,
     };
@@ -554,23 +565,34 @@ fn stored_run(dir: &Path, record: &RunRecord, value: impl Fn(u32, u32) -> (f64, 
 }
 
 #[test]
-fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
+fn a_slower_run_fails_the_check_and_so_does_one_of_which_nothing_is_known() {
     let dir = tempfile::tempdir().unwrap();
     stored(&dir.path().join("a"), 0, 100.0);
     stored(&dir.path().join("b"), 0, 110.0);
+    stored(&dir.path().join("c"), 0, 100.01);
     let rows = |a, b| json(&threadgauge(dir.path(), &["compare", a, b, "--json"]))["rows"].clone();
     // One case of two runs that took no turns: a change cannot be told from the machine's level.
-    for (a, b) in [("a", "a"), ("a", "b"), ("b", "a")] {
+    for (a, b) in [("a", "c"), ("a", "b"), ("b", "a")] {
         assert_eq!(rows(a, b)[0]["verdict"], "unknown");
     }
     let check = |b, fail_on| {
-        threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on])
-            .status
-            .code()
+        let checked = threadgauge(dir.path(), &["compare", "a", b, "--fail-on", fail_on]);
+        (checked.status.code(), text(&checked.stderr))
     };
-    assert_eq!(check("b", "slower:5%"), Some(1));
-    assert_eq!(check("b", "slower:20%"), Some(0));
-    assert_eq!(check("a", "slower:5%"), Some(0));
+    let (code, says) = check("b", "slower:5%,unknown:100%");
+    assert_eq!(code, Some(1));
+    assert!(
+        says.contains("null/what=clock: slower than --fail-on allows")
+            && says.contains("The check failed for"),
+        "{says}"
+    );
+    for b in ["b", "c"] {
+        let (code, says) = check(b, "slower:20%");
+        assert_eq!(code, Some(1));
+        assert!(says.contains("nothing is known of any of 1 case"), "{says}");
+        assert_eq!(check(b, "slower:20%,unknown:100%").0, Some(0));
+        assert_eq!(check(b, "unknown:99%").0, Some(1));
+    }
     let shell = format!(
         "set -o pipefail; {} compare a b --fail-on slower:5% | head -n 1",
         env!("CARGO_BIN_EXE_threadgauge")
@@ -584,6 +606,11 @@ fn a_slower_run_fails_the_check_and_an_equal_one_does_not() {
         piped.status.code(),
         Some(1),
         "a reader that leaves does not hide the verdict"
+    );
+    let first = text(&piped.stdout);
+    assert!(
+        first.starts_with("Level unknown, of too few cases. Of 1 case 0 differ, 0 are the same within 3 %,"),
+        "{first}"
     );
     for format in ["text", "markdown"] {
         let compared = threadgauge(dir.path(), &["compare", "a", "b", "--format", format]);

@@ -1,30 +1,29 @@
-//! Every published claim, and what a run says of it.
+//! Every published claim, and what a run says of it, or several side by side.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use threadgauge_experiments::decided_by;
-use threadgauge_report::{ClaimRow, claims_table};
+use threadgauge_report::{ClaimColumns, ClaimRow, Said, claims_beside, claims_table};
 use threadgauge_results::published::{named, sources};
-use threadgauge_results::{Claim, Finding, claims as all, rule, units};
+use threadgauge_results::{Claim, Finding, Repeated, RunData, claims as all, column_names, rule, units};
 
 use crate::cli::{ClaimsOptions, Standing};
-use crate::folder;
 use crate::output::{Done, Verdict, print, print_json, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
-    let data = options.dir.as_ref().map(|dir| folder::read(dir)).transpose()?;
-    let findings: BTreeMap<&str, &Finding> = data
-        .iter()
-        .flat_map(|d| &d.results.experiments)
-        .flat_map(|e| &e.findings)
-        .filter_map(|f| Some((f.claim.as_deref()?, f)))
-        .collect();
-    let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
     known(&options.source)?;
+    let sides = options.operands.sides()?;
+    if sides.iter().map(|side| side.runs.len()).sum::<usize>() > 1 {
+        return beside(&sides, options);
+    }
+    let findings = sides
+        .first()
+        .map_or_else(BTreeMap::new, |side| findings(&side.runs[0]));
+    let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
     let chosen: Vec<&Claim> = (all().iter())
-        .filter(|claim| is_chosen(options, claim, finding(claim)))
+        .filter(|claim| is_chosen(options, claim, &[finding(claim)]))
         .collect();
     if options.json {
         let rows: Vec<_> = chosen.iter().map(|c| json(c, finding(c))).collect();
@@ -33,6 +32,63 @@ pub fn claims(options: &ClaimsOptions) -> Done {
         let rows: Vec<ClaimRow> = chosen.iter().map(|c| row(c, finding(c))).collect();
         print(&claims_table(&rows, &style()))?;
     }
+    Ok(Verdict::Done)
+}
+
+/// What a run found of which claim.
+fn findings(data: &RunData) -> BTreeMap<&str, &Finding> {
+    let findings = data.results.experiments.iter().flat_map(|e| &e.findings);
+    findings.filter_map(|f| Some((f.claim.as_deref()?, f))).collect()
+}
+
+/// Prints what each of several runs says, a column a side.
+fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
+    let names = column_names(sides, !options.operands.name.is_empty());
+    let columns: Vec<(String, Vec<(&RunData, BTreeMap<&str, &Finding>)>)> = (names.into_iter().zip(sides))
+        .map(|(name, side)| (name, side.runs.iter().map(|run| (run, findings(run))).collect()))
+        .collect();
+    let of = |claim: &Claim| -> Vec<Option<&Finding>> {
+        let runs = columns.iter().flat_map(|(_, runs)| runs);
+        runs.map(|(_, findings)| findings.get(claim.id.as_str()).copied())
+            .collect()
+    };
+    let chosen = all().iter().filter(|claim| is_chosen(options, claim, &of(claim)));
+    if options.json {
+        let rows = chosen.map(|claim| {
+            let columns = columns.iter().map(|(name, runs)| {
+                let runs = runs.iter().map(|(run, findings)| {
+                    let finding = findings.get(claim.id.as_str()).copied();
+                    serde_json::json!({"folder": run.name, "state": state(claim, finding), "finding": finding})
+                });
+                serde_json::json!({"name": name, "runs": runs.collect::<Vec<_>>()})
+            });
+            serde_json::json!({
+                "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
+                "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
+                "columns": columns.collect::<Vec<_>>(),
+            })
+        });
+        print_json(&rows.collect::<Vec<_>>())?;
+        return Ok(Verdict::Done);
+    }
+    let rows = chosen.map(|claim| ClaimColumns {
+        claim: row(claim, None),
+        columns: columns
+            .iter()
+            .map(|(name, runs)| {
+                let said = runs.iter().map(|(_, findings)| {
+                    let row = row(claim, findings.get(claim.id.as_str()).copied());
+                    Said {
+                        state: row.state,
+                        measured: row.measured,
+                        reason: row.reason,
+                    }
+                });
+                (name.clone(), said.collect())
+            })
+            .collect(),
+    });
+    print(&claims_beside(&rows.collect::<Vec<_>>(), &style()))?;
     Ok(Verdict::Done)
 }
 
@@ -47,9 +103,12 @@ fn known(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a claim is one of those that are asked for.
-fn is_chosen(options: &ClaimsOptions, claim: &Claim, finding: Option<&Finding>) -> bool {
-    let stands = standing(finding.and_then(|finding| finding.verdict));
+/// Whether a claim is one of those that are asked for, by what any of these runs found.
+fn is_chosen(options: &ClaimsOptions, claim: &Claim, findings: &[Option<&Finding>]) -> bool {
+    let stands = |finding: &Option<&Finding>| {
+        let standing = standing(finding.and_then(|finding| finding.verdict));
+        options.verdict.contains(&standing)
+    };
     let is_of = |name: &String| {
         let mut of = sources()
             .iter()
@@ -67,7 +126,7 @@ fn is_chosen(options: &ClaimsOptions, claim: &Claim, finding: Option<&Finding>) 
         let words = words.to_lowercase();
         all.iter().any(|text| text.to_lowercase().contains(&words))
     };
-    (options.verdict.is_empty() || options.verdict.contains(&stands))
+    (options.verdict.is_empty() || findings.iter().any(stands))
         && (options.source.is_empty() || options.source.iter().any(is_of))
         && options.text.as_ref().is_none_or(says)
 }

@@ -1,94 +1,116 @@
-//! Two result folders side by side.
+//! Runs side by side: what changed, and whether too much did.
 
-use threadgauge_report::{comparison_json, comparison_markdown, comparison_text};
+use anyhow::bail;
+use threadgauge_report::{
+    columns_html, columns_json, columns_markdown, columns_text, comparison_badge, comparison_badge_svg,
+    comparison_github, comparison_html, comparison_json, comparison_junit, comparison_markdown,
+    comparison_text,
+};
 use threadgauge_results::outside::clean;
 use threadgauge_results::units::counted;
-use threadgauge_results::{ComparisonResult, Results, Status, compare as compare_runs};
+use threadgauge_results::{Compared, Gate, Judged, Repeated, Results, compare_sides, side_by_side};
 
-use crate::cli::{CompareOptions, Format, Threshold};
-use crate::folder;
-use crate::output::{Done, Verdict, print, print_json_text, say, style};
+use crate::cli::{CompareOptions, Format};
+use crate::commands::rerun::rerun;
+use crate::output::{Done, Verdict, print, print_as_it_is, print_json_text, say, style};
 
-/// Prints what changed from A to B; with `--fail-on` the exit code says whether too much did.
+/// Prints what changed from A to B, and with `--fail-on` the exit code says whether too much did; of more than two, a
+/// column each.
 pub fn compare(options: &CompareOptions) -> Done {
-    let (a, b) = (folder::read(&options.a)?, folder::read(&options.b)?);
-    let compared = compare_runs(&a, &b);
+    let sides = options.operands.sides()?;
+    match &sides[..] {
+        [a, b] => two(a, b, options),
+        [_, _, ..] => columns(&sides, options),
+        _ => bail!(
+            "{} to compare: two are needed, as in `compare before after`",
+            counted(sides.len(), "side")
+        ),
+    }
+}
+
+fn two(a: &Repeated, b: &Repeated, options: &CompareOptions) -> Done {
+    let compared = compare_sides(a, b)?;
     if compared.rows.is_empty() {
         return Err(
             anyhow::anyhow!("{} and {} have no case in common", a.name, b.name)
                 .context("nothing can be compared"),
         );
     }
-    let format = if options.json {
-        Format::Json
-    } else {
-        options.format
+    let gate = Gate::of(&options.fail_on);
+    let compared = match &options.rerun {
+        Some(program) => rerun(compared, &first(b).run, program, gate.as_ref())?,
+        None => compared,
     };
-    match format {
-        Format::Text => print(&comparison_text(&compared, &style())),
-        Format::Markdown => print(&comparison_markdown(&compared)),
-        Format::Json => print_json_text(&comparison_json(&compared)),
-    }?;
-    let Some(threshold) = options.fail_on else {
+    let judged = gate.map(|gate| gate.judge(&compared));
+    print_as(options.format(), &compared, [a, b], judged.as_ref())?;
+    let Some(judged) = judged else {
         return Ok(Verdict::Done);
     };
-    let lost = lost(&a.results, &b.results);
-    for case in &lost {
-        say(&format!("B has no figures of a case that A has: {}", clean(case)));
-    }
-    let open = compared.rows.iter().filter(|r| r.ci95.is_none()).count();
-    if open > 0 {
-        say(&format!(
-            "without an interval {open} of {} could not be judged",
-            counted(compared.rows.len(), "case")
-        ));
-    }
-    let none_judged = open == compared.rows.len();
-    let beyond: Vec<&ComparisonResult> = compared.rows.iter().filter(|r| is_beyond(r, threshold)).collect();
-    for row in &beyond {
-        say(&format!(
-            "slower than --fail-on allows: {} ({:.3})",
-            clean(&row.b),
-            row.ratio.unwrap_or(f64::NAN)
-        ));
-    }
-    // What all cases share may be the machine's level, but a check that cannot be made is not passed.
-    let level = compared
-        .level
-        .map(|level| level.ratio)
-        .filter(|ratio| *ratio > threshold.ratio);
-    if let Some(ratio) = level {
-        say(&format!(
-            "all cases together are slower than --fail-on allows ({ratio:.3}): level or change is unknown; let the two runs take \
-             turns (--turns)"
-        ));
-    }
-    let passed = beyond.is_empty() && lost.is_empty() && !none_judged && level.is_none();
-    Ok(if passed {
+    say_breaches(&judged);
+    Ok(if judged.passed {
         Verdict::Done
     } else {
         Verdict::CheckFailed
     })
 }
 
-/// The cases that have figures in A and none in B: what cannot run any more is no success.
-fn lost(a: &Results, b: &Results) -> Vec<String> {
-    let cases = |of: &Results| -> Vec<(String, Status)> {
-        let cases = of.experiments.iter().flat_map(|e| &e.cases);
-        cases.map(|c| (c.id.clone(), c.status)).collect()
-    };
-    let of_b = cases(b);
-    let has_none = |id: &String| {
-        of_b.iter()
-            .any(|(other, status)| other == id && *status != Status::Ok)
-    };
-    let of_a = cases(a)
-        .into_iter()
-        .filter(|(id, status)| *status == Status::Ok && has_none(id));
-    of_a.map(|(id, _)| id).collect()
+fn print_as(
+    format: Format,
+    compared: &Compared,
+    sides: [&Repeated; 2],
+    judged: Option<&Judged>,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&comparison_text(compared, &style())),
+        Format::Markdown => print(&comparison_markdown(compared, judged)),
+        Format::Json => print_json_text(&comparison_json(compared, judged)),
+        Format::Html => print_as_it_is(&comparison_html(compared, sides.map(first), judged)),
+        Format::Junit => print_as_it_is(&comparison_junit(compared, judged)?),
+        // Its lines are commands, and what others wrote is encoded in them.
+        Format::Github => print_as_it_is(&comparison_github(compared, judged)),
+        Format::Badge => print_json_text(&comparison_badge(compared, judged)),
+        Format::BadgeSvg => print_as_it_is(&comparison_badge_svg(compared, judged)),
+    }
 }
 
-/// The whole interval lies above the threshold.
-fn is_beyond(row: &ComparisonResult, threshold: Threshold) -> bool {
-    row.ci95.is_some_and(|[low, _]| low > threshold.ratio)
+/// The run of a side whose charts are drawn.
+fn first(side: &Repeated) -> &Results {
+    &side.runs[0].results
+}
+
+fn say_breaches(judged: &Judged) {
+    for breach in &judged.breaches {
+        let case = breach
+            .case
+            .as_ref()
+            .map_or_else(String::new, |case| format!("{}: ", clean(case)));
+        say(&format!("{case}{}", breach.says));
+    }
+    say(&format!("{judged}."));
+}
+
+fn columns(sides: &[Repeated], options: &CompareOptions) -> Done {
+    if !options.fail_on.is_empty() || options.rerun.is_some() {
+        bail!(
+            "--fail-on and --rerun hold one side against another, and these are {}: compare two, or name the base with --base",
+            sides.len()
+        );
+    }
+    let of = side_by_side(sides, !options.operands.name.is_empty())?;
+    if of.rows.is_empty() {
+        bail!("no two of these have a case in common: nothing can be compared");
+    }
+    let runs: Vec<&Results> = sides.iter().map(first).collect();
+    match options.format() {
+        Format::Text => print(&columns_text(&of, &runs, &style())),
+        Format::Markdown => print(&columns_markdown(&of, &runs)),
+        Format::Json => print_json_text(&columns_json(&of, &runs)),
+        Format::Html => print_as_it_is(&columns_html(&of, &runs)),
+        Format::Junit | Format::Github | Format::Badge | Format::BadgeSvg => {
+            bail!(
+                "junit, github, badge and badge-svg say what became of one side against another: compare two"
+            )
+        }
+    }?;
+    Ok(Verdict::Done)
 }

@@ -10,6 +10,7 @@ pub mod list;
 pub mod load;
 pub mod observe;
 pub mod report;
+pub mod rerun;
 pub mod run;
 pub mod serve;
 pub mod worker;

@@ -82,6 +82,13 @@ fn begun(dir: &Path, experiment: &str, words: &str, failed: Option<&str>) -> Sto
     store
 }
 
+/// The same run with another seed: none that is there twice.
+fn again(mut store: Store) -> Store {
+    let run = store.run().unwrap();
+    store.set_run(&RunRecord { seed: 2, ..run }).unwrap();
+    store
+}
+
 /// Neither steers a terminal nor has a line that a build server takes for a command.
 fn assert_harmless(output: &Output) {
     for said in [text(&output.stdout), text(&output.stderr)] {
@@ -101,7 +108,11 @@ fn assert_harmless(output: &Output) {
 fn no_word_of_a_folder_steers_a_terminal_or_a_build_server() {
     let dir = tempfile::tempdir().unwrap();
     let (good, bad) = (format!("good{WORDS}"), format!("bad{}", WORDS.replace('/', "")));
+    let other = format!("other{WORDS}");
     begun(&dir.path().join(&good), "null", WORDS, None)
+        .close()
+        .unwrap();
+    again(begun(&dir.path().join(&other), "null", WORDS, None))
         .close()
         .unwrap();
     begun(
@@ -127,9 +138,9 @@ fn no_word_of_a_folder_steers_a_terminal_or_a_build_server() {
     };
     let gate = said(&["compare", &good, &bad, "--fail-on", "slower:5%"]);
     assert_eq!(gate.status.code(), Some(1));
-    assert!(text(&gate.stderr).contains("B has no figures of a case that A has: null/what=clock"));
-    said(&["compare", &good, &good, "--format", "markdown"]);
-    json(&said(&["compare", &good, &good, "--json"]));
+    assert!(text(&gate.stderr).contains(": B has no figures of a case that A has"));
+    said(&["compare", &good, &other, "--format", "markdown"]);
+    json(&said(&["compare", &good, &other, "--json"]));
     json(&said(&["claims", &good, "--json"]));
     said(&["claims", &bad]);
     said(&["report", &good]);
@@ -190,7 +201,7 @@ fn a_store_whose_table_is_a_view_is_none_of_ours() {
     for arguments in [
         &["report", "r"][..],
         &["claims", "r"],
-        &["compare", "r", "r"],
+        &["compare", "r", "nowhere"],
         &["run", "--resume", "r"],
     ] {
         // One that is read never ends.
@@ -207,9 +218,9 @@ fn a_store_whose_table_is_a_view_is_none_of_ours() {
 }
 
 /// A run that has not ended, in another folder: a store and its log.
-fn unfinished(to: &Path) {
+fn unfinished(to: &Path, seeded: impl Fn(Store) -> Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = begun(dir.path(), "null", "", None);
+    let store = seeded(begun(dir.path(), "null", "", None));
     fs::create_dir(to).unwrap();
     for file in fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
         fs::copy(file.path(), to.join(file.file_name())).unwrap();
@@ -220,7 +231,8 @@ fn unfinished(to: &Path) {
 #[test]
 fn a_run_that_has_not_ended_is_read_where_nothing_may_be_written() {
     let dir = tempfile::tempdir().unwrap();
-    unfinished(&dir.path().join("r"));
+    unfinished(&dir.path().join("r"), |store| store);
+    unfinished(&dir.path().join("s"), again);
     let content = || -> Vec<_> {
         let files = fs::read_dir(dir.path().join("r")).unwrap();
         files
@@ -231,7 +243,7 @@ fn a_run_that_has_not_ended_is_read_where_nothing_may_be_written() {
     let before = content();
     for arguments in [
         &["claims", "r"][..],
-        &["compare", "r", "r"],
+        &["compare", "r", "s"],
         &["report", "r", "--out", "elsewhere"],
     ] {
         let output = threadgauge(dir.path(), arguments);

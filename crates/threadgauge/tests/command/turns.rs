@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use threadgauge_results::{RunRecord, Store, StoredSample};
+use threadgauge_results::{Params, RunRecord, Store, StoredSample};
 
-use super::{Slow, command, json, record, refused, results, stored_run, text, threadgauge, tiny};
+use super::{
+    Slow, command, json, record, refused, results, stored_case, stored_run, text, threadgauge, tiny,
+};
 
 /// A run in the background; one that waits for another for ever is ended with its test.
 struct Started(Child);
@@ -277,4 +279,72 @@ fn a_run_of_another_user_is_refused_and_the_one_that_waits_waits_on() {
     let met = threadgauge(dir.path(), &tiny("6", &["--turns", "t", "--out", "b"]));
     assert_eq!(met.status.code(), Some(0), "{}", text(&met.stderr));
     assert_eq!(waits.end().0, Some(0));
+}
+
+#[test]
+fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    // Of the two runs that are compared nothing but a pair in turns calls this case slower.
+    let store = |name: &str, partner: &str, ns: f64| {
+        let record = RunRecord {
+            in_turns_with: Some(partner.to_owned()),
+            options: vec!["null".to_owned(), "--rounds 6".to_owned()],
+            ..record(name)
+        };
+        let clock = Params::new().with("what", "clock").with("cpus", 1);
+        stored_case(&dir.path().join(name), &record, clock, |round, copy| {
+            (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
+        });
+    };
+    store("a", "b", 100.0);
+    store("b", "a", 200.0);
+    let before = json(&threadgauge(dir.path(), &["compare", "a", "b", "--json"]));
+    assert_eq!(before["rows"][0]["verdict"], "slower", "{before}");
+    let rerun = [
+        "compare",
+        "a",
+        "b",
+        "--json",
+        "--rerun",
+        env!("CARGO_BIN_EXE_threadgauge"),
+    ];
+    let output = threadgauge(dir.path(), &rerun);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("Measures 1 flagged case again in turns"), "{said}");
+    let after = json(&output);
+    let ratio = after["rows"][0]["ratio"].as_f64().unwrap();
+    assert!(ratio < 1.8, "one program is not twice as slow as itself: {after}");
+    let warnings = after["warnings"].to_string();
+    assert!(
+        warnings.contains("1 flagged case measured again in turns"),
+        "{warnings}"
+    );
+    let kept = fs::read_dir(dir.path().join("threadgauge-results")).unwrap();
+    assert_eq!(kept.count(), 1);
+
+    let missing = threadgauge(dir.path(), &["compare", "a", "b", "--rerun", "./none"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(
+        text(&missing.stderr).contains("./none cannot be started"),
+        "{}",
+        text(&missing.stderr)
+    );
+    let failing = threadgauge(dir.path(), &["compare", "a", "b", "--rerun", "false"]);
+    assert_eq!(failing.status.code(), Some(2));
+    assert!(
+        text(&failing.stderr).contains("false ended with"),
+        "{}",
+        text(&failing.stderr)
+    );
+    // Nothing is flagged of a run against its equal.
+    store("c", "d", 100.0);
+    store("d", "c", 100.0);
+    let none = threadgauge(dir.path(), &["compare", "c", "d", "--rerun", "./none"]);
+    assert_eq!(none.status.code(), Some(0), "{}", text(&none.stderr));
+    assert!(
+        text(&none.stderr).contains("Nothing is flagged"),
+        "{}",
+        text(&none.stderr)
+    );
 }

@@ -1,0 +1,151 @@
+//! Claims beside one another: what each of several runs says of them.
+
+use threadgauge_results::Verdict;
+use threadgauge_results::units::counted;
+
+use super::ClaimRow;
+use super::text::{Ink, Style, painted, paragraph};
+use crate::words;
+
+/// A claim, and what several runs say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimColumns {
+    /// The claim; its state and figure are in the columns.
+    pub claim: ClaimRow,
+    /// By column: its name, and what each of its runs says.
+    pub columns: Vec<(String, Vec<Said>)>,
+}
+
+/// What a run says of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// A verdict as in `results.json`, or `planned`, or `not run`.
+    pub state: String,
+    /// Its figure, as text.
+    pub measured: Option<String>,
+    /// Why it is inconclusive, not testable or not run.
+    pub reason: Option<String>,
+}
+
+/// Every claim, with a line a column, and the columns' counts.
+#[must_use]
+pub fn claims_beside(rows: &[ClaimColumns], style: &Style) -> String {
+    let mut out = String::new();
+    let differ = rows.iter().filter(|row| differs(row)).count();
+    let line = format!(
+        "Of {} {differ} {} in one column and {} not in another.",
+        counted(rows.len(), "claim"),
+        words::plural(differ, "holds", "hold"),
+        words::plural(differ, "does", "do"),
+    );
+    out.push_str(&painted(style, Ink::Bold, &line, ""));
+    for row in rows {
+        out.push('\n');
+        out.push_str(&paragraph(&row.claim.claim, style.width, ""));
+        for (name, said) in &row.columns {
+            out.push_str(&paragraph(&column(said), style.width, &format!("  {name}: ")));
+        }
+        let mut lines = vec![format!("Rule: {}", row.claim.rule)];
+        lines.extend(row.claim.published.as_ref().map(|of| format!("published {of}")));
+        lines.extend(
+            row.claim
+                .note
+                .as_ref()
+                .map(|note| format!("Before quoting: {note}")),
+        );
+        lines.push(format!("{}: {}", row.claim.source, row.claim.id));
+        for line in lines {
+            out.push_str(&paragraph(&line, style.width, "  "));
+        }
+    }
+    out
+}
+
+/// Whether it holds by all runs of one column, and by none of another, both having decided.
+fn differs(row: &ClaimColumns) -> bool {
+    let all = |verdict: Verdict| {
+        let says = |said: &[Said]| !said.is_empty() && said.iter().all(|of| of.state == verdict.key());
+        row.columns.iter().any(|(_, said)| says(said))
+    };
+    all(Verdict::Holds) && all(Verdict::DoesNotHold)
+}
+
+/// What the runs of a column say: `✓ holds, 12.4 [12.1, 12.8]`; of several their counts, and all figures.
+fn column(said: &[Said]) -> String {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for of in said {
+        match counted.iter_mut().find(|(state, _)| *state == of.state) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((&of.state, 1)),
+        }
+    }
+    let word = |state: &str| {
+        let verdict = words::VERDICTS.into_iter().find(|verdict| verdict.key() == state);
+        verdict.map_or_else(
+            || state.to_owned(),
+            |verdict| format!("{} {}", words::sign(verdict), words::word(verdict)),
+        )
+    };
+    let states = counted.iter().map(|(state, count)| match said.len() {
+        1 => word(state),
+        all => format!("{} in {count} of {all}", word(state)),
+    });
+    let mut parts: Vec<String> = states.collect();
+    parts.extend(said.iter().filter_map(|of| of.measured.clone()));
+    // One reason is enough: runs of a side have the same, or the figures say it.
+    let reason = said.iter().find_map(|of| of.reason.as_deref());
+    let reason = reason.map_or_else(String::new, |reason| format!(". Why: {reason}"));
+    format!("{}{reason}", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(state: &str, measured: Option<&str>) -> Said {
+        Said {
+            state: state.to_owned(),
+            measured: measured.map(str::to_owned),
+            reason: None,
+        }
+    }
+
+    fn row(columns: &[(&str, &[Said])]) -> ClaimColumns {
+        ClaimColumns {
+            claim: ClaimRow {
+                id: "the-id".to_owned(),
+                source: "Somebody (1999)".to_owned(),
+                claim: "A process costs ten threads.".to_owned(),
+                rule: "process over thread: at least 10".to_owned(),
+                state: String::new(),
+                measured: None,
+                published: Some("13.1".to_owned()),
+                reason: None,
+                note: None,
+            },
+            columns: columns
+                .iter()
+                .map(|(name, said)| ((*name).to_owned(), said.to_vec()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn each_column_says_what_its_runs_say_and_where_they_differ_is_counted() {
+        let of = row(&[
+            ("kernel 6.1", &[said("holds", Some("12.4 [12.1, 12.8]"))]),
+            (
+                "kernel 6.6",
+                &[
+                    said("does-not-hold", Some("8.1")),
+                    said("does-not-hold", Some("8.2")),
+                ],
+            ),
+        ]);
+        let torn = row(&[
+            ("a", &[said("holds", None), said("inconclusive", None)]),
+            ("b", &[said("not run: create", None)]),
+        ]);
+        insta::assert_snapshot!(claims_beside(&[of, torn], &Style::default()));
+    }
+}

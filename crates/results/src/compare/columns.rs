@@ -1,0 +1,425 @@
+//! Several runs side by side: a column a run, or a side of several; of each case who is first, and who is not told from
+//! the first.
+//!
+//! A ranking holds every column against the best of the case, each interval at its share of 5 % (Bonferroni), since the
+//! best is one of many. Of columns of one run the interval is of their rounds: how far runs of one machine lie apart is
+//! not in it, and is said.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use threadgauge_stats::{Estimate, compare_pairs_of_runs, ratio_of_runs, unpaired_ratio};
+
+use super::compared::{Repeated, RunData, SideError};
+use super::setting::{called, of_runs, what_differs};
+use super::several::{figure, no_run_twice, rounds};
+use super::two::{ALPHA, BETTER};
+use crate::ExperimentResult;
+use crate::units::counted;
+
+/// Several runs, or sides of several, beside one another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SideBySide {
+    /// In the order in which they were asked for.
+    pub columns: Vec<Column>,
+    /// What their machines differ in.
+    pub differs: Vec<Fact>,
+    /// What makes a figure or an order doubtful.
+    pub warnings: Vec<String>,
+    /// A case a row, where two columns or more have it.
+    pub rows: Vec<CaseRow>,
+}
+
+/// A run, or a side of several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// By what differs, or as the user calls it, or its folder.
+    pub name: String,
+    /// Its folder, or what its folders are called.
+    pub of: String,
+    /// How many.
+    pub runs: usize,
+}
+
+/// A fact of the machine that is not the same in all columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// Its name in the fingerprint.
+    pub name: String,
+    /// By column, of the first run of each.
+    pub values: Vec<String>,
+}
+
+/// A case in all columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseRow {
+    /// The id of its experiment.
+    pub experiment: String,
+    /// Its own.
+    pub case: String,
+    /// The experiment's first primary metric.
+    pub metric: String,
+    /// Of the figures.
+    pub unit: String,
+    /// By column; null where it has none.
+    pub figures: Vec<Option<Quantity>>,
+    /// The columns that have a figure, the best first.
+    pub ranking: Vec<Placed>,
+}
+
+/// A figure with its interval: the median over rounds of one run; of several their geometric mean, with the interval of
+/// the spread between them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantity {
+    /// In the row's unit.
+    pub value: f64,
+    /// 95 %.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// A column in the order of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Placed {
+    /// Its place among the columns.
+    pub column: usize,
+    /// Over the best; 1 for the best itself.
+    pub ratio: f64,
+    /// Of the ratio, at its share of 5 %; null for the best, and where there are too few rounds or runs.
+    pub ci95: Option<[f64; 2]>,
+    /// Whether it is told from the best.
+    pub apart: bool,
+}
+
+impl CaseRow {
+    /// The column that is ahead of all others; none where the next is not told from it.
+    #[must_use]
+    pub fn ahead(&self) -> Option<usize> {
+        let (first, others) = self.ranking.split_first()?;
+        (!others.is_empty() && others.iter().all(|other| other.apart)).then_some(first.column)
+    }
+}
+
+/// Sets sides beside one another; `named` where their names are the user's own.
+///
+/// # Errors
+///
+/// A side without a run, runs of a side that do not repeat one another, or a run that is there twice.
+pub fn side_by_side(sides: &[Repeated], named: bool) -> Result<SideBySide, SideError> {
+    for side in sides {
+        side.check()?;
+    }
+    no_run_twice(sides.iter().flat_map(|side| &side.runs))?;
+    let names = column_names(sides, named);
+    let machines = machines(sides);
+    let columns: Vec<Column> = (sides.iter().zip(&names))
+        .map(|(side, name)| Column {
+            name: name.clone(),
+            of: side.name.clone(),
+            runs: side.runs.len(),
+        })
+        .collect();
+    let differs = what_differs(&machines).into_iter().map(|(name, values)| Fact {
+        name: name.to_owned(),
+        values,
+    });
+    let (rows, left_out) = rows(sides);
+    let mut warnings = settings(sides, &names);
+    if sides.iter().any(|side| side.runs.len() == 1) {
+        warnings.push(
+            "A column of one run does not say how far runs of its machine lie apart: that is not in the intervals. Name a \
+             folder of several runs for each"
+                .to_owned(),
+        );
+    }
+    for (side, name) in sides.iter().zip(&names) {
+        warnings.extend(of_runs(name, side));
+    }
+    warnings.extend(
+        (left_out > 0).then(|| format!("{} in one column only, left out", counted(left_out, "case"))),
+    );
+    Ok(SideBySide {
+        columns,
+        differs: differs.collect(),
+        warnings,
+        rows,
+    })
+}
+
+/// What each side is called beside the others: as the user calls it where it is `named`, else by what differs between
+/// their machines where that tells all apart, else by its folder.
+///
+/// # Panics
+///
+/// Where a side has no run.
+#[must_use]
+pub fn column_names(sides: &[Repeated], named: bool) -> Vec<String> {
+    let names = if named { None } else { called(&machines(sides)) };
+    names.unwrap_or_else(|| sides.iter().map(|side| side.name.clone()).collect())
+}
+
+fn machines(sides: &[Repeated]) -> Vec<&serde_json::Value> {
+    sides.iter().map(|side| &side.runs[0].results.machine).collect()
+}
+
+/// Where versions, profiles or options differ, the first two that do.
+fn settings(sides: &[Repeated], names: &[String]) -> Vec<String> {
+    let first = &sides[0].runs[0].results.run;
+    let mut says = Vec::new();
+    for (what, of) in [
+        (
+            "version",
+            (|run: &crate::Run| run.version.clone()) as fn(&crate::Run) -> String,
+        ),
+        ("profile", |run| run.profile.clone()),
+        ("options", |run| run.options.join(" ")),
+    ] {
+        let mut others = sides.iter().zip(names).skip(1);
+        let differs = others.find(|(side, _)| of(&side.runs[0].results.run) != of(first));
+        says.extend(differs.map(|(side, name)| {
+            let other = of(&side.runs[0].results.run);
+            format!(
+                "THE RUNS DIFFER: {what} is \"{}\" in {} and \"{other}\" in {name}",
+                of(first),
+                names[0]
+            )
+        }));
+    }
+    says
+}
+
+/// The cases that two columns or more have, in the order of the first that has them; and how many one alone has.
+fn rows(sides: &[Repeated]) -> (Vec<CaseRow>, usize) {
+    let mut planned: Vec<(&str, &str)> = Vec::new();
+    let mut times: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for side in sides {
+        for experiment in &side.runs[0].results.experiments {
+            for case in &experiment.cases {
+                let key = (experiment.id.as_str(), case.id.as_str());
+                let count = times.entry(key).or_default();
+                *count += 1;
+                if *count == 1 {
+                    planned.push(key);
+                }
+            }
+        }
+    }
+    let left_out = times.values().filter(|count| **count == 1).count();
+    let shared = planned.iter().filter(|key| times[*key] > 1);
+    (
+        shared.filter_map(|(id, case)| row(sides, id, case)).collect(),
+        left_out,
+    )
+}
+
+/// A case that has figures in some column.
+fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
+    let experiment = sides.iter().find_map(|side| of(&side.runs[0], id))?;
+    let metric = experiment.primary_metrics.first()?;
+    let values: Vec<Vec<f64>> = sides
+        .iter()
+        .map(|side| {
+            side.runs
+                .iter()
+                .filter_map(|run| figure(run, id, case, metric))
+                .collect()
+        })
+        .collect();
+    let figures: Vec<Option<Quantity>> = sides
+        .iter()
+        .zip(&values)
+        .map(|(side, values)| quantity(side, values, (id, case, metric)))
+        .collect();
+    if figures.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..sides.len())
+        .filter(|column| figures[*column].is_some())
+        .collect();
+    let value = |column: usize| figures[column].map_or(f64::INFINITY, |figure| figure.value);
+    order.sort_by(|a, b| value(*a).total_cmp(&value(*b)));
+    let alpha = ALPHA / (order.len().max(2) - 1) as f64;
+    let placed = order.iter().map(|&column| {
+        let best = order[0];
+        let estimate = (column != best)
+            .then(|| {
+                let pair = [(&sides[best], &values[best]), (&sides[column], &values[column])];
+                over(pair, (id, case, metric), alpha)
+            })
+            .flatten();
+        let ci95 = estimate.and_then(|of| of.ci).map(|ci| [ci.low, ci.high]);
+        Placed {
+            column,
+            ratio: estimate.map_or(value(column) / value(best), |of| of.estimate),
+            ci95,
+            apart: ci95.is_some_and(|[low, _]| low > 1.0),
+        }
+    });
+    let ranking = placed.collect();
+    let unit = sides.iter().flat_map(|side| &side.runs).find_map(|run| {
+        let case = of(run, id)?.cases.iter().find(|of| of.id == case)?;
+        Some(case.summaries.get(metric)?.unit.clone())
+    });
+    Some(CaseRow {
+        experiment: id.to_owned(),
+        case: case.to_owned(),
+        metric: metric.clone(),
+        unit: unit.unwrap_or_default(),
+        figures,
+        ranking,
+    })
+}
+
+fn of<'a>(run: &'a RunData, id: &str) -> Option<&'a ExperimentResult> {
+    run.results
+        .experiments
+        .iter()
+        .find(|experiment| experiment.id == id)
+}
+
+/// The figure of a column: of one run as its document has it, of several their geometric mean.
+fn quantity(side: &Repeated, values: &[f64], (id, case, metric): (&str, &str, &str)) -> Option<Quantity> {
+    if let ([run], [value]) = (&side.runs[..], values) {
+        let case = of(run, id)?.cases.iter().find(|of| of.id == case)?;
+        return Some(Quantity {
+            value: *value,
+            ci95: case.summaries.get(metric).and_then(|summary| summary.ci95),
+        });
+    }
+    let mean = compare_pairs_of_runs(values, BETTER).ok()?;
+    Some(Quantity {
+        value: mean.ratio,
+        ci95: mean.ci95.map(|ci| [ci.low, ci.high]),
+    })
+}
+
+/// The second column over the first: by runs where one has several, else by the rounds of both.
+fn over(
+    [(best, of_best), (other, of_other)]: [(&Repeated, &Vec<f64>); 2],
+    (id, case, metric): (&str, &str, &str),
+    alpha: f64,
+) -> Option<Estimate> {
+    if let ([best], [other]) = (&best.runs[..], &other.runs[..]) {
+        let values = |run| rounds(run, id, case, metric).into_values().collect::<Vec<f64>>();
+        return unpaired_ratio(&values(best), &values(other), alpha).ok();
+    }
+    ratio_of_runs(of_best, of_other, alpha).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made::{timed, twelve};
+    use super::*;
+
+    fn run(name: &str, kernel: &str, factor: f64) -> RunData {
+        let mut run = timed(name, &twelve(|n| if n == 3 { 1.0 } else { factor }), 1.0);
+        run.results.run.id = name.to_owned();
+        run.results.machine["kernel"] = kernel.into();
+        // Their documents have no such case: its unit and interval are another's.
+        run
+    }
+
+    fn three() -> Vec<Repeated> {
+        vec![
+            Repeated::once(run("a", "6.1", 1.3)),
+            Repeated::once(run("b", "6.6", 1.0)),
+            Repeated::once(run("c", "6.12", 1.001)),
+        ]
+    }
+
+    #[test]
+    fn columns_are_called_by_what_differs_and_each_case_has_its_order() {
+        let of = side_by_side(&three(), false).unwrap();
+        let names: Vec<&str> = of.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["kernel 6.1", "kernel 6.6", "kernel 6.12"]);
+        assert_eq!(of.differs[0].name, "kernel");
+        assert_eq!(of.differs[0].values, ["6.1", "6.6", "6.12"]);
+        assert_eq!(of.rows.len(), 12);
+        let row = &of.rows[0];
+        let order: Vec<usize> = row.ranking.iter().map(|placed| placed.column).collect();
+        assert_eq!(order, [1, 2, 0]);
+        assert_eq!((row.ranking[0].ratio, row.ranking[0].apart), (1.0, false));
+        assert!(!row.ranking[1].apart, "{row:?}");
+        assert!(
+            row.ranking[2].apart && (row.ranking[2].ratio - 1.3).abs() < 0.01,
+            "{row:?}"
+        );
+        assert_eq!(row.ahead(), None, "the second is not told from it");
+        assert!(of.rows[2].ranking.iter().all(|placed| !placed.apart));
+        assert!(
+            of.warnings
+                .iter()
+                .any(|says| says.contains("how far runs of its machine lie apart")),
+            "{:?}",
+            of.warnings
+        );
+        let called = side_by_side(&three(), true).unwrap();
+        assert_eq!(called.columns[0].name, "a");
+    }
+
+    #[test]
+    fn of_two_columns_the_better_is_ahead_where_the_other_is_told_from_it() {
+        let mut sides = three();
+        sides.truncate(2);
+        let of = side_by_side(&sides, false).unwrap();
+        assert_eq!(of.rows[0].ahead(), Some(1));
+        assert_eq!(of.rows[2].ahead(), None);
+    }
+
+    #[test]
+    fn a_column_of_several_runs_has_the_spread_between_them() {
+        let side = |name: &str, kernel: &str, levels: [f64; 3]| Repeated {
+            name: name.to_owned(),
+            runs: levels
+                .iter()
+                .enumerate()
+                .map(|(i, level)| run(&format!("{name}{i}"), kernel, *level))
+                .collect(),
+        };
+        let near = [
+            side("a", "6.1", [0.9, 1.0, 1.1]),
+            side("b", "6.6", [1.0, 1.1, 1.2]),
+        ];
+        let of = side_by_side(&near, false).unwrap();
+        assert!(!of.rows[0].ranking[1].apart, "{:?}", of.rows[0]);
+        let ci = of.rows[0].figures[0].unwrap().ci95.unwrap();
+        assert!(ci[0] < 85.0 && ci[1] > 115.0, "{ci:?}");
+        assert!(of.warnings.is_empty(), "{:?}", of.warnings);
+        let far = [
+            side("a", "6.1", [0.99, 1.0, 1.01]),
+            side("b", "6.6", [1.1, 1.11, 1.12]),
+        ];
+        assert_eq!(side_by_side(&far, false).unwrap().rows[0].ahead(), Some(0));
+    }
+
+    #[test]
+    fn where_nothing_of_the_machine_differs_a_column_is_called_by_its_folder_and_what_differs_in_the_run_is_said()
+     {
+        let mut sides = vec![
+            Repeated::once(run("a", "6.1", 1.0)),
+            Repeated::once(run("b", "6.1", 1.1)),
+            Repeated::once(run("c", "6.1", 1.2)),
+        ];
+        sides[2].runs[0].results.run.profile = "paper".to_owned();
+        let extra = sides[1].runs[0].results.experiments[0].cases.pop();
+        assert!(extra.is_some());
+        let of = side_by_side(&sides, false).unwrap();
+        let names: Vec<&str> = of.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        assert!(
+            of.warnings[0].starts_with("THE RUNS DIFFER: profile is"),
+            "{:?}",
+            of.warnings
+        );
+        assert_eq!(of.rows.len(), 12, "two of three have it");
+        sides[0].runs[0].results.experiments[0].cases.pop();
+        let of = side_by_side(&sides, false).unwrap();
+        assert!(
+            of.warnings
+                .contains(&"1 case in one column only, left out".to_owned()),
+            "{:?}",
+            of.warnings
+        );
+        let twice = [sides[0].clone(), sides[0].clone()];
+        assert!(side_by_side(&twice, false).is_err());
+    }
+}

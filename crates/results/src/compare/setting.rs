@@ -1,0 +1,283 @@
+//! What differs in the setting of two runs: the machine, how it let the program run, the version and the choices.
+
+use serde_json::Value;
+
+use super::compared::{Repeated, RunData};
+use crate::Results;
+use crate::units::counted;
+
+/// The facts of two fingerprints that make their figures incomparable where they differ: of the machine, and of how it
+/// let the program run. A fact that an earlier version did not look for is in one document alone, and is no difference.
+#[must_use]
+pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
+    let says = |of: Differs| format!("{} is {} in A and {} in B", of.fact, of.a, of.b);
+    differences(a, b).map(says).collect()
+}
+
+/// A fact that differs, as it is shown.
+struct Differs {
+    fact: &'static str,
+    a: String,
+    b: String,
+}
+
+const FACTS: [&str; 29] = [
+    "cpu_model",
+    "cpus",
+    "smt",
+    "topology.smt_siblings",
+    "topology.cache_siblings",
+    "kernel",
+    "preemption",
+    "scheduler",
+    "thread_library",
+    "hypervisor",
+    "governor",
+    "transparent_huge_pages",
+    "mitigations",
+    "clocksource",
+    "effective_cpus",
+    "autogroup",
+    "scheduling.policy",
+    "scheduling.realtime_priority",
+    "scheduling.niceness",
+    "scheduling.autogroup_niceness",
+    "scheduling.sched_ext",
+    "scheduling.timer_slack_ns",
+    "scheduling.isolated_cpus",
+    "scheduling.tickless_cpus",
+    "scheduling.random_addresses",
+    WEIGHTS,
+    "cgroup.idle",
+    "cgroup.memory_limit_kib",
+    QUOTA,
+];
+
+fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
+    FACTS.into_iter().filter_map(move |name| {
+        let (x, y) = (fact(a, name)?, fact(b, name)?);
+        (x != y).then(|| Differs {
+            fact: name,
+            a: shown(&x),
+            b: shown(&y),
+        })
+    })
+}
+
+/// The facts that several machines differ in, each with what it is on which.
+pub(super) fn what_differs(machines: &[&Value]) -> Vec<(&'static str, Vec<String>)> {
+    let of = |name| {
+        machines
+            .iter()
+            .map(|machine| fact(machine, name))
+            .collect::<Vec<_>>()
+    };
+    let differ = |facts: &[Option<Value>]| facts.iter().any(|fact| fact.is_some() && *fact != facts[0]);
+    let differing = FACTS.into_iter().map(|name| (name, of(name)));
+    let says = |fact: Option<Value>| fact.as_ref().map_or_else(|| "not known".to_owned(), plain);
+    differing
+        .filter(|(_, facts)| differ(facts))
+        .map(|(name, facts)| (name, facts.into_iter().map(says).collect()))
+        .collect()
+}
+
+/// The facts by which a machine is called, in the order in which they are asked.
+const NAMING: [&str; 8] = [
+    "kernel",
+    "preemption",
+    "smt",
+    "cpus",
+    "cpu_model",
+    "hypervisor",
+    "thread_library",
+    QUOTA,
+];
+
+/// What several machines are called: the first two facts that they differ in, where that tells all apart.
+pub(super) fn called(machines: &[&Value]) -> Option<Vec<String>> {
+    let differing = what_differs(machines);
+    let facts = NAMING
+        .into_iter()
+        .filter_map(|name| differing.iter().find(|(fact, _)| *fact == name));
+    let facts: Vec<&(&str, Vec<String>)> = facts.take(2).collect();
+    let name = |machine: usize| {
+        let parts = facts
+            .iter()
+            .map(|(fact, values)| in_words(fact, &values[machine]));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let names: Vec<String> = (0..machines.len()).map(name).collect();
+    let different: std::collections::BTreeSet<&String> = names.iter().collect();
+    (different.len() == names.len() && !facts.is_empty()).then_some(names)
+}
+
+/// A fact as a name: `kernel 6.1`, `2 CPUs`, `SMT off`.
+fn in_words(fact: &str, value: &str) -> String {
+    match (fact, value.parse::<usize>()) {
+        ("cpus", Ok(cpus)) => counted(cpus, "CPU"),
+        ("smt", _) => format!("SMT {}", if value == "true" { "on" } else { "off" }),
+        // What is in brackets says where it was read.
+        ("preemption", _) => format!("preemption {}", value.split(" (").next().unwrap_or(value)),
+        ("kernel", _) => format!("kernel {value}"),
+        (QUOTA, _) => format!("quota {value}"),
+        (_, _) => value.to_owned(),
+    }
+}
+
+/// A fact without the marks of JSON around words.
+fn plain(fact: &Value) -> String {
+    match fact {
+        Value::String(words) => words.clone(),
+        other => shown(other),
+    }
+}
+
+/// How many CPUs' worth of time a quota grants.
+const QUOTA: &str = "cgroup.quota_cpus";
+/// The CPU weights of the control groups on the way, and that of a group that nobody changed.
+const WEIGHTS: &str = "cgroup.weights";
+const DEFAULT_WEIGHT: f64 = 100.0;
+
+/// A fact of a fingerprint by its path; `None` where the document has no such field.
+fn fact(of: &Value, path: &str) -> Option<Value> {
+    let mut fact = path.split('.').try_fold(of, |of, name| of.get(name))?.clone();
+    // How many groups there are is no difference; that one of them has another weight is.
+    if let (WEIGHTS, Value::Array(weights)) = (path, &mut fact) {
+        weights.retain(|weight| weight.as_f64() != Some(DEFAULT_WEIGHT));
+    }
+    Some(fact)
+}
+
+fn shown(fact: &Value) -> String {
+    match fact {
+        Value::Null => "none or not known".to_owned(),
+        known => known.to_string(),
+    }
+}
+
+/// Where one of two runs was under a CPU quota and the other was not, or under another one: what that does to figures.
+fn quotas(a: &Value, b: &Value) -> Option<String> {
+    let quota = |of: &Value| fact(of, QUOTA)?.as_f64();
+    let says = |quota: Option<f64>| match quota {
+        Some(cpus) => format!("under a CPU quota of {cpus}"),
+        None => "under no CPU quota".to_owned(),
+    };
+    let (of_a, of_b) = (quota(a), quota(b));
+    (of_a != of_b).then(|| {
+        format!(
+            "A QUOTA DIFFERS: A ran {}, B {}. What the quota stops takes longer for that alone",
+            says(of_a),
+            says(of_b)
+        )
+    })
+}
+
+/// What differs in the setting of two runs, loudly, and what each warns of.
+pub(super) fn guard(a: &Results, b: &Results) -> Vec<String> {
+    let own = [("A", a), ("B", b)];
+    let own = own
+        .into_iter()
+        .flat_map(|(name, of)| of.warnings.iter().map(move |w| format!("{name}: {w}")));
+    apart(a, b).into_iter().chain(own).collect()
+}
+
+/// The same of two sides, by the first run of each.
+pub(super) fn of_sides(a: &Repeated, b: &Repeated) -> Vec<String> {
+    apart(&a.runs[0].results, &b.runs[0].results)
+}
+
+fn apart(a: &Results, b: &Results) -> Vec<String> {
+    let machine = machine_differences(&a.machine, &b.machine);
+    let machine = machine
+        .into_iter()
+        .filter(|says| !says.starts_with(QUOTA))
+        .map(|says| format!("THE MACHINES DIFFER: {says}"));
+    let machine = quotas(&a.machine, &b.machine).into_iter().chain(machine);
+    let run = [
+        ("version", a.run.version.clone(), b.run.version.clone()),
+        ("profile", a.run.profile.clone(), b.run.profile.clone()),
+        ("options", a.run.options.join(" "), b.run.options.join(" ")),
+    ];
+    let run = run
+        .into_iter()
+        .filter(|(_, x, y)| x != y)
+        .map(|(name, x, y)| format!("THE RUNS DIFFER: {name} is \"{x}\" in A and \"{y}\" in B"));
+    machine.chain(run).collect()
+}
+
+/// What differs between the machines of a side's runs, each fact once; and what they warn of, which of many is no more
+/// than counted.
+pub(super) fn of_runs(name: &str, side: &Repeated) -> Vec<String> {
+    let mut says: Vec<String> = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    let first = &side.runs[0];
+    for other in &side.runs[1..] {
+        for of in differences(&first.results.machine, &other.results.machine) {
+            if !told.contains(&of.fact) {
+                told.push(of.fact);
+                says.push(format!(
+                    "THE RUNS OF {name} DIFFER: {} is {} in {} and {} in {}",
+                    of.fact, of.a, first.name, of.b, other.name
+                ));
+            }
+        }
+    }
+    let warned: Vec<(&RunData, &String)> = (side.runs.iter())
+        .flat_map(|run| run.results.warnings.iter().map(move |warning| (run, warning)))
+        .collect();
+    match &warned[..] {
+        [] => {}
+        [(run, warning)] => says.push(format!("{}: {warning}", run.name)),
+        [(run, warning), ..] => says.push(format!(
+            "{} in the runs of {name}. The first, in {}: {warning}",
+            counted(warned.len(), "warning"),
+            run.name
+        )),
+    }
+    says
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_run_was_scheduled_is_said_where_it_differs_and_a_quota_first() {
+        let machine = |policy: &str, nice: i32, quota: Value| {
+            serde_json::json!({
+                "cpus": 2,
+                "scheduling": {"policy": policy, "niceness": nice},
+                "cgroup": {"quota_cpus": quota, "weights": vec![100.0; 1 + nice as usize]},
+                "topology": {"smt_siblings": ["0-1"]},
+            })
+        };
+        let usual = machine("other", 0, Value::Null);
+        assert_eq!(machine_differences(&usual, &usual), [""; 0]);
+        let text = include_str!("../../../../runs/golden/computing/results.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let of = |machine: Value| Results {
+            machine,
+            warnings: Vec::new(),
+            ..results.clone()
+        };
+        let differing = machine("idle", 5, serde_json::json!(0.5));
+        assert_eq!(
+            guard(&of(usual.clone()), &of(differing.clone())),
+            [
+                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5. What the quota stops takes longer \
+                 for that alone",
+                "THE MACHINES DIFFER: scheduling.policy is \"other\" in A and \"idle\" in B",
+                "THE MACHINES DIFFER: scheduling.niceness is 0 in A and 5 in B",
+            ]
+        );
+        // Figures under a quota are not gone on with without it.
+        assert!(
+            machine_differences(&usual, &differing)
+                .iter()
+                .any(|says| says.starts_with("cgroup.quota_cpus"))
+        );
+        // An earlier version looked for none of it.
+        let old = serde_json::json!({"cpus": 2});
+        assert_eq!(guard(&of(old), &of(usual)), [""; 0]);
+    }
+}
