@@ -136,6 +136,31 @@ export function unfoldEachKind() {
   for (const fold of document.querySelectorAll("details")) fold.open = opened(fold);
 }
 
+/**
+ * Takes out what is alike: of marks in a chart and rows of a table, each with all that is in it, three stay of those that
+ * differ in text and place alone. What others refer to stays, too. Gives how many went.
+ */
+export function keepEachKind() {
+  const APART = new Set(["class", "style", "fill", "stroke", "role", "tabindex", "scope", "open", "type"]);
+  let gone = 0;
+  const shape = (element) => {
+    const seen = new Map();
+    const isWhole = element.localName === "tr" || element.localName === "thead";
+    for (const child of [...element.children]) {
+      const kind = shape(child);
+      const count = (seen.get(kind) ?? 0) + 1;
+      seen.set(kind, count);
+      if (count <= 3 || isWhole || child.matches("[id]") || child.querySelector("[id]")) continue;
+      child.remove();
+      gone += 1;
+    }
+    const attributes = element.getAttributeNames().map((name) => name + (APART.has(name) ? element.getAttribute(name) : ""));
+    return `${element.localName} ${attributes} (${[...seen.keys()]})`;
+  };
+  for (const part of document.querySelectorAll("svg, tbody")) shape(part);
+  return gone;
+}
+
 /** Numbers all that a keyboard must reach, in the order of the page; gives their count. */
 export function numberTabStops() {
   const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];

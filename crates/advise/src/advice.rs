@@ -123,7 +123,7 @@ pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Op
         changes: changes(workload, machine, basis),
         rules,
         rests_on: basis.sayings(claims(advised.as_ref())),
-        costs: basis.says.clone(),
+        costs: basis.says(),
         doubt: doubt(workload, advised.as_ref()),
         settings: program
             .zip(advised.as_ref())

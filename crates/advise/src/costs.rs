@@ -58,6 +58,16 @@ macro_rules! prices {
                 [$(self.$name.origin),+].contains(&Origin::Measured)
             }
 
+            /// Takes from an older run what this one did not measure; whether there was anything.
+            fn complete(&mut self, older: &Self) -> bool {
+                let mut has_taken = false;
+                $(if self.$name.origin == Origin::Shipped && older.$name.origin == Origin::Measured {
+                    self.$name = older.$name;
+                    has_taken = true;
+                })+
+                has_taken
+            }
+
             /// The experiments that measure what is shipped here, each once.
             #[must_use]
             pub fn lacking(&self) -> Vec<&'static str> {
@@ -163,8 +173,8 @@ pub struct Saying {
 pub struct Basis {
     /// The costs.
     pub costs: Costs,
-    /// In words, where they are from.
-    pub says: String,
+    /// The runs they are from, in words; or why there is none.
+    runs: Result<Vec<String>, String>,
     /// The folder of the run, where one was read.
     pub folder: Option<PathBuf>,
     /// Its fingerprint.
@@ -190,9 +200,7 @@ impl Basis {
     pub fn shipped(why: &str) -> Self {
         Self {
             costs: Costs::shipped(),
-            says: format!(
-                "{why}: costs of {SHIPPED_FROM} stand in, and a third of them to three times as much is allowed for"
-            ),
+            runs: Err(why.to_owned()),
             folder: None,
             machine: None,
             verdicts: Vec::new(),
@@ -227,29 +235,64 @@ impl Basis {
     /// Those of a results document.
     #[must_use]
     pub fn of(results: &Results, folder: &Path) -> Self {
-        let costs = Costs::of(results);
         let day = results.run.started.split('T').next().unwrap_or_default();
-        let lacking = costs.lacking();
-        let rest = match &lacking[..] {
-            [] => String::new(),
-            some => format!(
-                "; what it lacks ({}) is of {SHIPPED_FROM}, and `threadgauge run {}` measures it",
-                some.join(", "),
-                some.join(" ")
-            ),
-        };
         let findings = results
             .experiments
             .iter()
             .flat_map(|experiment| &experiment.findings);
         let verdicts = findings.filter_map(|finding| Some((finding.claim.clone()?, finding.verdict?)));
         Self {
-            says: format!("Costs are those of run {} ({day}){rest}", results.run.id),
-            costs,
+            runs: Ok(vec![format!("run {} ({day})", results.run.id)]),
+            costs: Costs::of(results),
             folder: Some(folder.to_owned()),
             machine: Some(results.machine.clone()),
             verdicts: verdicts.collect(),
         }
+    }
+
+    /// These, and of what they lack what an older run measured.
+    #[must_use]
+    pub fn completed_by(mut self, older: Self) -> Self {
+        if self.costs.complete(&older.costs) {
+            match (&mut self.runs, older.runs) {
+                (Ok(runs), Ok(older)) => runs.extend(older),
+                (runs, older) => *runs = older,
+            }
+        }
+        let is_new = |claim: &str| self.verdicts.iter().all(|(of, _)| of != claim);
+        let verdicts: Vec<_> = (older.verdicts.into_iter())
+            .filter(|(claim, _)| is_new(claim))
+            .collect();
+        self.verdicts.extend(verdicts);
+        self
+    }
+
+    /// In words, where the costs are from.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let runs = match &self.runs {
+            Ok(runs) => runs,
+            Err(why) => {
+                return format!(
+                    "{why}: costs of {SHIPPED_FROM} stand in, and a third of them to three times as much is allowed for"
+                );
+            }
+        };
+        let runs = match &runs[..] {
+            [newest, older @ ..] if !older.is_empty() => {
+                format!("{newest}, and of {} what that one lacks", older.join(" and "))
+            }
+            runs => runs.concat(),
+        };
+        let rest = match &self.costs.lacking()[..] {
+            [] => String::new(),
+            some => format!(
+                "; what is lacking ({}) is of {SHIPPED_FROM}, and `threadgauge run {}` measures it",
+                some.join(", "),
+                some.join(" ")
+            ),
+        };
+        format!("Costs are those of {runs}{rest}")
     }
 
     /// What the run says of these claims. One that is not published is left out: a defect that a test finds.
@@ -264,5 +307,62 @@ impl Basis {
             })
         };
         ids.iter().filter_map(saying).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn basis(run: &str, measured: impl FnOnce(&mut Costs)) -> Basis {
+        let mut basis = Basis::shipped("none");
+        basis.runs = Ok(vec![run.to_owned()]);
+        measured(&mut basis.costs);
+        basis
+    }
+
+    fn price(value: f64) -> Price {
+        Price {
+            value,
+            low: value,
+            high: value,
+            origin: Origin::Measured,
+        }
+    }
+
+    #[test]
+    fn what_a_run_lacks_is_of_an_older_one_and_then_of_another_machine() {
+        let newer = basis("run b", |costs| costs.thread_make = price(2.0));
+        let older = basis("run a", |costs| {
+            costs.thread_make = price(1.0);
+            costs.second_cpu = price(0.5);
+        });
+        let alone = newer.says();
+        assert!(
+            alone.starts_with("Costs are those of run b; what is lacking"),
+            "{alone}"
+        );
+        let both = newer.completed_by(older.clone());
+        assert_eq!(
+            (both.costs.thread_make.value, both.costs.second_cpu.value),
+            (2.0, 0.5)
+        );
+        let says = both.says();
+        assert!(
+            says.starts_with(
+                "Costs are those of run b, and of run a what that one lacks; what is lacking (create,"
+            ),
+            "{says}"
+        );
+        assert!(!says.contains("compute"), "{says}");
+        // Nothing of a run that adds nothing.
+        assert_eq!(both.clone().completed_by(older), both);
+        let shipped = Basis::shipped("No run is here");
+        assert!(
+            shipped.says().starts_with("No run is here: costs of"),
+            "{}",
+            shipped.says()
+        );
+        assert_eq!(shipped.completed_by(both).says(), says);
     }
 }

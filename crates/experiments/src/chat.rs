@@ -16,7 +16,7 @@ use threadgauge_load::{AfterSending, Groups, Load, LoadError, Plan as Users, Tal
 use threadgauge_machine::Activity;
 use threadgauge_results::{Figure, Table};
 
-use crate::conditions::{PREEMPTION, SMT, sizes_between};
+use crate::conditions::sizes_between;
 use crate::libraries::{Library, NOT_SHOWN};
 use crate::runtimes;
 use crate::servers::clients::{Addresses, has_room};
@@ -239,8 +239,8 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
         Test::from(score_on(cpus).over(old).less_one()).recreated(NOT_SHOWN)
     };
     vec![
-        ("preemption-within-1pct-on-server", not_testable(PREEMPTION)),
-        ("smt-5-to-6pct-on-server", not_testable(SMT)),
+        waiting("preemption-within-1pct-on-server"),
+        waiting("smt-5-to-6pct-on-server"),
         ("nptl-server-gain-over-65pct-on-smp", on_all_cpus(view, gain)),
         ("nptl-server-gain-10pct-on-one-cpu", gain(1)),
     ]

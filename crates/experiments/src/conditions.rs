@@ -1,6 +1,5 @@
-//! What source 004 varied besides its benchmarks: sizes, and the states of a machine, of which a run has one.
-//!
-//! Owns the sizes that its experiments plan, and what is said of a claim or a cell that needs another state.
+//! The sizes that source 004 varied besides its benchmarks, as its experiments plan them. The states of a machine that
+//! it varied, too, are in `claims.csv`, in the column `waits_for`.
 
 use threadgauge_lab::prelude::*;
 
@@ -18,13 +17,6 @@ pub fn sizes_between(site: &Site) -> Vec<u64> {
     sizes.dedup();
     sizes
 }
-
-/// Why claims about preemption are open.
-pub const PREEMPTION: &str = "needs the same machine booted with and without kernel preemption: run once under each and compare \
-                              the two result folders";
-/// Why claims about two CPUs of one core are open.
-pub const SMT: &str =
-    "needs the same machine with SMT on and off: run once with each and compare the two result folders";
 
 #[cfg(test)]
 mod tests {

@@ -48,7 +48,7 @@ mod ideal;
 mod libraries;
 mod sys;
 
-pub use catalogue::{CATALOGUE, claims_with_an_experiment, decided_by, runnable};
+pub use catalogue::{CATALOGUE, decided_by, runnable};
 
 /// In a helper process that a case started, does the helper's work and does not return. In any other process, returns
 /// at once. The `main` of a program that serves as worker calls this first.
@@ -106,7 +106,7 @@ mod tests {
 
     /// The row that the worked example's claim would have in `claims.csv`.
     const ROW: &str = "lone-yield-under-a-microsecond,own,,core,stated,A yield that finds nobody waiting takes less than a \
-                       microsecond.,a lone yield takes under 1 µs,time,yield,time of a call,0,1,,,,,no_figure,,,yield,µs";
+                       microsecond.,a lone yield takes under 1 µs,time,yield,time of a call,0,1,,,,,no_figure,,,,yield,µs";
 
     #[test]
     fn the_worked_example_is_the_one_in_contributing_and_measures() {

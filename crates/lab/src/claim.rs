@@ -6,7 +6,8 @@
 //! figures leave it open.
 
 use threadgauge_results::{
-    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rule, Verdict, decide, units,
+    Claim as Published, Condition, Evidence, Lack, Need, Quote, Range, Rule, Verdict, WaitsFor, claim,
+    decide, units,
 };
 
 use crate::statistic::{Estimate, Form, Statistic};
@@ -70,7 +71,19 @@ pub fn each(quote: Quote, cells: impl IntoIterator<Item = (String, Statistic)>) 
     Test::Each(quote, cells.into_iter().collect())
 }
 
-/// A claim that no run on one machine and system can decide.
+/// A claim that no run of one state of a machine decides: `claims.csv` says what it waits for.
+///
+/// # Panics
+///
+/// When there is no such claim, or it waits for nothing of the kind; a test of the catalogue reads them all.
+#[must_use]
+pub fn waiting(id: &'static str) -> Claim {
+    let waits_for = claim(id).map(|of| of.waits_for);
+    let lacks = waits_for.and_then(WaitsFor::lacks);
+    (id, not_testable(lacks.expect("the claim waits for a state")))
+}
+
+/// A claim that this machine can never decide.
 #[must_use]
 pub fn not_testable(reason: impl Into<String>) -> Test {
     Lack::new(Need::System, reason).into()
@@ -395,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_part_refutes_its_claim_and_does_not_confirm_it() {
-        let at_least = threadgauge_results::claim("small-jobs-threads-faster").unwrap();
+        let at_least = claim("small-jobs-threads-faster").unwrap();
         let of = |ratio: f64| {
             let cases = [(1, ratio), (2, 1.0)].map(|(cpus, time)| {
                 let rounds = (0..9).map(|round| time * (1.0 + 0.001 * f64::from(round % 3)));
@@ -413,7 +426,7 @@ mod tests {
 
     #[test]
     fn what_is_decided_on_a_recreation_says_so_and_what_is_lacking_is_lacking() {
-        let claim = threadgauge_results::claim("nptl-create-destroy-6x-cheaper").unwrap();
+        let claim = claim("nptl-create-destroy-6x-cheaper").unwrap();
         let told = |second: ViewCase| {
             let first = testing::case(on(1), [(TIME, vec![6.0; 7])]);
             let view = testing::view("x", Profile::Quick, vec![first, second]);

@@ -6,7 +6,7 @@ pub use threadgauge_results::{Cost, Finding, KeyNumber, Lack, Need, Origin, Para
 pub use threadgauge_stats::{largest, smallest};
 
 pub use crate::chart::{Chart, table};
-pub use crate::claim::{Claim, Test, each, not_measured, not_testable, on_all_cpus};
+pub use crate::claim::{Claim, Test, each, not_measured, not_testable, on_all_cpus, waiting};
 pub use crate::experiment::{Answer, Experiment, Pair};
 pub use crate::grid::{Plan, PlannedCase};
 pub use crate::point::Point;

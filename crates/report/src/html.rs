@@ -13,6 +13,7 @@ mod experiment;
 mod figure;
 mod findings;
 mod first;
+pub(crate) mod history;
 mod paper;
 mod raw;
 mod table;
@@ -59,6 +60,28 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
         }
     };
     let (body, words) = glossary::linked(&body.into_string());
+    let contents = contents(results, !words.is_empty());
+    let main = markup! {
+        (PreEscaped(body))
+        (glossary::section(&words))
+        (footer(results))
+    };
+    shell(&title, &run.version, &contents, &main)
+}
+
+/// A page that is no report, with a list of its parts: their anchors and names.
+fn page(title: &str, version: &str, parts: &[(String, String)], body: &Markup) -> String {
+    let contents = markup! {
+        nav.contents aria-label="Contents" {
+            p.brand { "threadgauge" }
+            ul { @for (anchor, name) in parts { li { a href=(format!("#{anchor}")) { (clean(name)) } } } }
+        }
+    };
+    shell(title, version, &contents, body)
+}
+
+/// What every page has: one file, no network.
+fn shell(title: &str, version: &str, contents: &Markup, main: &Markup) -> String {
     let page = markup! {
         (DOCTYPE)
         html lang="en" {
@@ -66,19 +89,15 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content=(clean(&format!("threadgauge {}", run.version)));
-                title { (clean(&title)) }
+                meta name="generator" content=(clean(&format!("threadgauge {version}")));
+                title { (clean(title)) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 a.skip href="#main" { "Skip to the report" }
-                (contents(results, !words.is_empty()))
-                main id="main" tabindex="-1" {
-                    (PreEscaped(body))
-                    (glossary::section(&words))
-                    (footer(results))
-                }
+                (contents)
+                main id="main" tabindex="-1" { (main) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }

@@ -16,6 +16,7 @@ mod error;
 mod facts;
 mod files;
 mod glossary;
+mod history;
 mod html;
 mod lead;
 mod markdown;
@@ -35,6 +36,8 @@ pub use compare::{
 pub use csv_file::samples_csv;
 pub use error::ReportError;
 pub use files::{FILES, Missing, Written, write_all};
+pub use history::{history_json, history_text};
+pub use html::history::history_html;
 pub use html::{columns_html, comparison_html, html};
 pub use markdown::markdown;
 pub use picture::{picture, picture_png};

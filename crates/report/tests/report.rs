@@ -186,7 +186,7 @@ fn of_two_costs_of_the_same_name_the_first_experiments_is_listed() {
 
 #[test]
 fn what_to_know_before_quoting_stands_with_the_published_value() {
-    let note = "Before quoting: published process run reaps in a signal handler";
+    let note = "Before quoting: The source's program reaps processes in a signal handler";
     assert!(page().contains(note));
 }
 

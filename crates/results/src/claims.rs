@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use threadgauge_stats::{Between, Estimate, Estimator, StatsError, crossing};
 
-use crate::Lack;
+use crate::{Lack, WaitsFor};
 
 /// One published claim and its rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -52,7 +52,9 @@ pub struct Claim {
     pub published_data_vs_rule: String,
     /// What a machine must have to test it, in words.
     pub precondition: String,
-    /// What to know before quoting it.
+    /// What it waits for that not every run has.
+    pub waits_for: WaitsFor,
+    /// What to know before quoting it, for a reader.
     pub note: String,
     /// The id of the experiment that decides it, in the catalogue or still to come.
     pub decided_by: String,

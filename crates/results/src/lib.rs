@@ -9,8 +9,10 @@ mod claims;
 mod compare;
 mod disturbed;
 mod each;
+mod export;
 pub mod files;
 mod gate;
+mod history;
 mod lack;
 mod model;
 pub mod outside;
@@ -24,6 +26,7 @@ mod times;
 mod trust;
 pub mod units;
 mod verdict;
+mod waits_for;
 
 pub use acts::{Act, TWO_SYSTEM_CALLS};
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
@@ -34,7 +37,9 @@ pub use compare::{
 };
 pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};
+pub use export::{EXPORT_ENDING, ExportError, export, import, import_from, is_export};
 pub use gate::{Breach, Gate, Judged, Limit};
+pub use history::{Change, Course, FEWEST_RUNS, History, HistoryPoint, HistoryRun, histories};
 pub use lack::{Lack, Need};
 pub use model::*;
 pub use params::{OPTIONAL, Params, Value};
@@ -45,3 +50,4 @@ pub use store::{LARGEST_SEED, Look, RunRecord, STORE_FILE, Store, StoreError, St
 pub use threadgauge_stats::Level;
 pub use times::Times;
 pub use verdict::{decide, rule};
+pub use waits_for::{Decided, Decisions, Offers, UnknownWait, WaitsFor};

@@ -409,6 +409,43 @@ impl Store {
         self.wrap(self.connection.pragma_update(None, "journal_mode", "DELETE"))
     }
 
+    /// A store that is no file, of a run that is somewhere else: `path` is what it is called in an error.
+    pub(crate) fn in_memory(
+        path: &Path,
+        run: &RunRecord,
+        machine: &serde_json::Value,
+        plan: &[StoredExperiment],
+    ) -> Result<Self, StoreError> {
+        let made = Connection::open_in_memory().map_err(|error| explain(path, error))?;
+        let store = Self::over(made, path)?;
+        store.wrap(store.fill(run, machine, plan))?;
+        Ok(store)
+    }
+
+    /// Adds all tries and looks at once: they are somewhere else, so that each need not be durable.
+    pub(crate) fn fill_with(
+        &self,
+        samples: &[StoredSample],
+        looks: &[(String, Vec<Look>)],
+    ) -> Result<(), StoreError> {
+        let filled = || -> rusqlite::Result<()> {
+            let whole = self.connection.unchecked_transaction()?;
+            for stored in samples {
+                insert(&whole, stored)?;
+            }
+            for (experiment, looks) in looks {
+                for look in looks {
+                    whole.execute(
+                        "INSERT INTO look VALUES(?1, ?2, ?3)",
+                        params![experiment, look.rounds, look.tries],
+                    )?;
+                }
+            }
+            whole.commit()
+        };
+        self.wrap(filled())
+    }
+
     /// Lets the file grow no larger than it is, or than `pages`: what a full disk does.
     #[doc(hidden)]
     pub fn limit_pages(&self, pages: u32) {
@@ -625,6 +662,12 @@ fn existing(dir: &Path) -> Result<PathBuf, StoreError> {
 
 fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<()> {
     let whole = connection.transaction()?;
+    insert(&whole, stored)?;
+    whole.commit()
+}
+
+/// A try, within a transaction.
+fn insert(whole: &Connection, stored: &StoredSample) -> rusqlite::Result<()> {
     whole.execute(
         "INSERT INTO sample(case_id, round, copy, try, attempt, gated, status, reason, tags, noise, started, wall_ns)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -650,7 +693,7 @@ fn add(connection: &mut Connection, stored: &StoredSample) -> rusqlite::Result<(
             params![id, position, metric.name, metric.unit, metric.value],
         )?;
     }
-    whole.commit()
+    Ok(())
 }
 
 /// A text, as it may be shown.

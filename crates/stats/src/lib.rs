@@ -26,6 +26,7 @@
 //! | what is left once a cost is taken away? | [`paired_difference`] |
 //! | may I believe it? | [`diagnostics`] |
 //! | from where on is one ahead? | [`crossing`] |
+//! | where in a series of runs did it change? | [`change_points`] |
 //! | how does it grow? | [`slope`] |
 //! | how does throughput scale with the number of units? | [`Scalability::fit`] |
 //! | an interval for anything else | [`bca`], at 20 values or more |
@@ -47,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod change_points;
 mod compare;
 mod crossing;
 pub mod diagnostics;
@@ -67,6 +69,7 @@ mod stopping;
 mod summary;
 
 pub use bootstrap::bca;
+pub use change_points::{ChangePoint, FEWEST as FEWEST_FOR_CHANGES, change_points};
 pub use compare::{BAND, Better, Comparison, Outcome, compare_paired, compare_unpaired, null_misleads};
 pub use crossing::{Between, crossing};
 pub use error::StatsError;

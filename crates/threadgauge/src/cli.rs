@@ -53,6 +53,7 @@ Examples:
   threadgauge run runtimes              what a unit costs in Java, Go, Python, Node and Erlang, beside C
   threadgauge run create --runtime java,java-21=/opt/jdk-21/bin/java
   threadgauge run --resume threadgauge-results/2026-11-21-4f2a
+  threadgauge run create --baseline main    and later: threadgauge compare main DIR
   threadgauge run --out a --turns t & nice threadgauge run --out b --turns t; wait; threadgauge compare a b")]
     Run(RunOptions),
     /// The experiments: what each asks, where it comes from, how long it takes
@@ -83,6 +84,23 @@ Examples:
   threadgauge compare before after --rerun ../before/threadgauge
   threadgauge compare c5 c6 c7 --format html > three.html   a column a machine")]
     Compare(CompareOptions),
+    /// Many runs: each figure's course, and from which run on it changed
+    #[command(after_help = "\
+Examples:
+  threadgauge history                   of threadgauge-results
+  threadgauge history kept --format html --out history.html
+
+A folder of runs has results folders, or files that `export` wrote. A figure is the median of a case by
+its first metric. Change points are those of E-divisive (Matteson and James, 2014), as Hunter (2023) has
+them for benchmarks: looked for from eight runs on, and a new level has three runs at least.")]
+    History(HistoryOptions),
+    /// What `compare` and `history` need of a run, as one small file to commit or to keep
+    #[command(after_help = "\
+Examples:
+  threadgauge export threadgauge-results/2026-11-21-4f2a
+  threadgauge export main --out baseline.run.json.gz
+  threadgauge compare baseline.run.json.gz threadgauge-results/2026-11-21-4f2a")]
+    Export(ExportOptions),
     /// Write the report again from stored results
     #[command(after_help = "Example:\n  threadgauge report threadgauge-results/2026-11-21-4f2a")]
     Report(ReportOptions),
@@ -241,6 +259,9 @@ pub struct RunOptions {
     /// The machine's changes then fall on both runs, and `compare` pairs them by round
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
+    /// Give the run this name, by which `compare` finds it; in place of the run that had it
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
     /// Continue an interrupted run: same cases, same seed, nothing measured twice
     #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "case", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
     pub resume: Option<PathBuf>,
@@ -348,6 +369,40 @@ impl CompareOptions {
     pub const fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum HistoryFormat {
+    /// For reading
+    #[default]
+    Text,
+    /// A page with charts
+    Html,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct HistoryOptions {
+    /// A folder of runs; threadgauge-results if not given
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// How to write it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: HistoryFormat,
+    /// Write it into this file and not to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportOptions {
+    /// The results folder, or the name of a baseline
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The file; in the current folder by the name of the results folder if not given
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

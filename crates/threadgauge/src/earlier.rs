@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use threadgauge_results::{RunRecord, STORE_FILE, Store, Times};
 
-use crate::folder::DEFAULT_OUT;
+use crate::baselines::DEFAULT_OUT;
 
 /// So many of the latest are read; older ones tell less of the machine as it is now.
 const READ: usize = 8;

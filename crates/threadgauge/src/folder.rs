@@ -1,6 +1,7 @@
 //! A results folder: its name, and everything in it read back.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -9,14 +10,14 @@ use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
 use threadgauge_report::{FILES, SampleRow, write_all};
-use threadgauge_results::{Params, Results, RunData, STORE_FILE, Store, StoredSample};
+use threadgauge_results::{
+    EXPORT_ENDING, Params, Results, RunData, STORE_FILE, Store, StoredSample, import, is_export,
+};
 
+use crate::baselines::{self, DEFAULT_OUT};
 use crate::commands::load::experiment::{LOAD, SECONDS};
 use crate::commands::observe::experiment::{INTERVALS, OBSERVE};
-use crate::output::say;
-
-/// Where runs go that were not told, under the current folder.
-pub const DEFAULT_OUT: &str = "threadgauge-results";
+use crate::output::{say, shown};
 
 /// Where a run goes that was not told: `threadgauge-results/<date>-<id>` under the current folder.
 pub fn default_out(started: &str, id: &str) -> PathBuf {
@@ -52,10 +53,50 @@ fn readable() -> Catalogue {
     }
 }
 
-/// Reads a results folder back.
-pub fn read(dir: &Path) -> Result<RunData> {
+/// Reads a results folder back, that of a baseline, or an exported run.
+pub fn read(operand: &Path) -> Result<RunData> {
+    let dir = &baselines::resolve(operand)?;
+    if is_export(dir) {
+        return from_store(dir, &import(dir)?);
+    }
     let store = Store::read(dir)?;
     from_store(dir, &store)
+}
+
+/// The same of a run that has all its figures: an exported one has those of comparisons alone.
+pub fn read_whole(operand: &Path) -> Result<RunData> {
+    if is_export(operand) {
+        bail!(
+            "{} is an exported run, which `compare` and `history` read; claims and reports need its results folder",
+            shown(operand)
+        );
+    }
+    read(operand)
+}
+
+/// The runs that a folder means: itself, or what is in it, each results folder and each exported run, by name.
+///
+/// # Errors
+///
+/// When it is neither a run nor a folder that can be read.
+pub fn runs_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    // What cannot be looked at may be one: whoever reads it says what is wrong.
+    let is_run = |path: &Path| {
+        is_export(path)
+            || path.to_string_lossy().ends_with(EXPORT_ENDING)
+            || path.join(STORE_FILE).symlink_metadata().map_or_else(
+                |e| !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+                |_| true,
+            )
+    };
+    if is_run(dir) {
+        return Ok(vec![dir.to_owned()]);
+    }
+    let paths = dir.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
+    let mut runs: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+    runs.retain(|path| is_run(path));
+    runs.sort();
+    Ok(runs)
 }
 
 /// Everything an open store says.

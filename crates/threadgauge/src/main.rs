@@ -4,6 +4,7 @@
 //! store or the report.
 #![forbid(unsafe_code)]
 
+mod baselines;
 mod cli;
 mod commands;
 #[cfg(test)]
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Command::Explain { experiment } => commands::explain::explain(&experiment),
         Command::Claims(options) => commands::claims::claims(&options),
         Command::Compare(options) => commands::compare::compare(&options),
+        Command::History(options) => commands::history::history(&options),
+        Command::Export(options) => commands::export::export(&options),
         Command::Report(options) => commands::report::report(&options),
         Command::Doctor(options) => commands::doctor::doctor(&options),
         Command::Serve(options) => commands::serve::serve(options),

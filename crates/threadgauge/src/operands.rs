@@ -6,23 +6,23 @@
 //! --base A1 A2 -- B1 B2 two sides of several runs each
 //! ```
 //!
-//! Each operand is a results folder, or a folder of such, which is one side of all the runs in it.
+//! Each operand is a results folder, a file that `export` wrote, or a folder of such, which is one side of all the runs
+//! in it; or the name of a baseline.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use threadgauge_results::{Repeated, STORE_FILE};
+use threadgauge_results::{Repeated, RunData};
 
-use crate::folder;
 use crate::output::shown;
+use crate::{baselines, folder};
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Operands {
-    /// Results folders, or folders of such, which are one side of all the runs in them. Two are compared, the second
-    /// with the first; of more each is a column. Behind --base … -- all are one side
+    /// Results folders, exported runs, names of baselines, or folders of runs, which are one side of all the runs in
+    /// them. Two are compared, the second with the first; of more each is a column. Behind --base … -- all are one side
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// The folders of the base, up to `--`: what follows that is compared with them, and the spread between runs of a
@@ -35,24 +35,23 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// What was asked for, read: a side an operand, or two where there is a base.
+    /// What was asked for, read by `read`: a side an operand, or two where there is a base.
     ///
     /// # Errors
     ///
     /// A folder that cannot be read, a folder that is named twice, a base that nothing is compared with, or names that
     /// are not as many as the sides.
-    pub fn sides(&self) -> Result<Vec<Repeated>> {
+    pub fn sides(&self, read: fn(&Path) -> Result<RunData>) -> Result<Vec<Repeated>> {
+        if !self.base.is_empty() && self.dirs.is_empty() {
+            bail!("what is compared with --base stands behind `--`: --base A1 A2 -- B1 B2");
+        }
         self.refuse_twice()?;
         let mut sides = if self.base.is_empty() {
-            self.dirs
-                .iter()
-                .map(|dir| side(std::slice::from_ref(dir)))
+            let each = self.dirs.iter();
+            each.map(|dir| side(std::slice::from_ref(dir), read))
                 .collect::<Result<Vec<_>>>()?
         } else {
-            if self.dirs.is_empty() {
-                bail!("what is compared with --base stands behind `--`: --base A1 A2 -- B1 B2");
-            }
-            vec![side(&self.base)?, side(&self.dirs)?]
+            vec![side(&self.base, read)?, side(&self.dirs, read)?]
         };
         if !self.name.is_empty() && self.name.len() != sides.len() {
             bail!(
@@ -72,7 +71,7 @@ impl Operands {
         let mut seen = BTreeSet::new();
         for operand in self.base.iter().chain(&self.dirs) {
             // What does not exist is said where it is read.
-            if let Ok(path) = operand.canonicalize()
+            if let Ok(path) = baselines::resolve(operand).and_then(|dir| Ok(dir.canonicalize()?))
                 && !seen.insert(path)
             {
                 bail!("{} is named twice, and would count twice", shown(operand));
@@ -87,12 +86,12 @@ fn counted(sides: usize) -> String {
 }
 
 /// The side of all runs of these operands.
-fn side(operands: &[PathBuf]) -> Result<Repeated> {
+fn side(operands: &[PathBuf], read: fn(&Path) -> Result<RunData>) -> Result<Repeated> {
     let mut runs = Vec::new();
     for operand in operands {
         let folders = folders(operand)?;
         for dir in &folders {
-            let run = folder::read(dir);
+            let run = read(dir);
             runs.push(match folders.len() {
                 1 => run?,
                 several => run.with_context(|| {
@@ -113,35 +112,21 @@ fn side(operands: &[PathBuf]) -> Result<Repeated> {
     Ok(Repeated { name, runs })
 }
 
-/// The results folders that an operand means: itself, or those in it.
+/// The runs that an operand means: itself, or those in it. What is none is left to whoever reads it, who says so.
 ///
 /// # Errors
 ///
-/// None today: what cannot be read is said where it is read.
+/// Those of [`baselines::resolve`].
 fn folders(operand: &Path) -> Result<Vec<PathBuf>> {
-    let may_hold_a_run = |dir: &Path| match dir.join(STORE_FILE).symlink_metadata() {
-        Ok(_) => true,
-        Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
-    };
-    let itself = || vec![operand.to_owned()];
-    if may_hold_a_run(operand) {
-        return Ok(itself());
-    }
-    let Ok(entries) = operand.read_dir() else {
-        return Ok(itself());
-    };
-    let mut runs: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| may_hold_a_run(path))
-        .collect();
-    runs.sort();
-    Ok(if runs.is_empty() { itself() } else { runs })
+    let operand = baselines::resolve(operand)?;
+    let runs = folder::runs_in(&operand).unwrap_or_default();
+    Ok(if runs.is_empty() { vec![operand] } else { runs })
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use threadgauge_results::STORE_FILE;
 
     use super::*;
 
@@ -168,7 +153,7 @@ mod tests {
         let plain = typed("a b c --name x,y,z");
         assert_eq!((plain.dirs.len(), plain.base.len()), (3, 0));
         assert_eq!(plain.name, ["x", "y", "z"]);
-        let alone = typed("--base a b").sides().unwrap_err().to_string();
+        let alone = typed("--base a b").sides(folder::read).unwrap_err().to_string();
         assert!(alone.contains("--base A1 A2 -- B1 B2"), "{alone}");
     }
 
@@ -197,7 +182,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().display();
         let twice = typed(&format!("{path} {path}/."))
-            .sides()
+            .sides(folder::read)
             .unwrap_err()
             .to_string();
         assert!(twice.contains("is named twice"), "{twice}");

@@ -6,6 +6,8 @@ mod advise;
 mod ci;
 #[path = "command/each.rs"]
 mod each;
+#[path = "command/history.rs"]
+mod history;
 #[path = "command/limited.rs"]
 mod limited;
 #[path = "command/link.rs"]
@@ -141,15 +143,21 @@ fn text(bytes: &[u8]) -> String {
 /// Refused: exit code 2, nothing on standard output, and what was wrong on standard error.
 fn refused(arguments: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let output = threadgauge(dir.path(), arguments);
-    let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    let error = refused_in(dir.path(), arguments);
     assert_eq!(
         fs::read_dir(dir.path()).unwrap().count(),
         0,
         "{arguments:?} left something behind"
     );
+    error
+}
+
+/// The same, with what is in this folder.
+fn refused_in(dir: &Path, arguments: &[&str]) -> String {
+    let output = threadgauge(dir, arguments);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
     error
 }
 
@@ -869,7 +877,7 @@ fn computations_run_in_threads_up_front_or_in_turn_in_a_pool_and_in_helper_proce
 fn every_command_has_help_with_an_example() {
     let dir = tempfile::tempdir().unwrap();
     for command in [
-        "run", "list", "explain", "claims", "compare", "report", "doctor", "advise",
+        "run", "list", "explain", "claims", "compare", "history", "export", "report", "doctor", "advise",
     ] {
         let help = text(&threadgauge(dir.path(), &[command, "--help"]).stdout);
         assert!(

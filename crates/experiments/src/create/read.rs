@@ -5,7 +5,6 @@ use threadgauge_results::published::{create_runs, dated};
 use threadgauge_results::{Figure, Table, units};
 use threadgauge_stats::summarise;
 
-use crate::conditions::{PREEMPTION, SMT};
 use crate::create::grid::Method::{
     self, CloneVm, Fork, ForkExec, ForkSigchld, ForkSigchldWait, Pool, PosixSpawn, Pthread, Std,
 };
@@ -179,15 +178,9 @@ fn claims(view: &View<'_>) -> Vec<Claim> {
             "thread-create-faster-on-one-cpu",
             on_all_cpus(view, |all| times(THREAD.cpus(all), THREAD).into()),
         ),
-        ("preemption-hardly-affects-threads", not_testable(PREEMPTION)),
-        (
-            "kernel-upgrade-no-gain",
-            not_testable(
-                "needs two kernels: run once under each, with the old thread library re-created, and compare the two result \
-                 folders",
-            ),
-        ),
-        ("smt-no-effect-on-creation", not_testable(SMT)),
+        waiting("preemption-hardly-affects-threads"),
+        waiting("kernel-upgrade-no-gain"),
+        waiting("smt-no-effect-on-creation"),
         ("threads-as-processes-less-efficient", as_processes(view)),
         ("java-thread-create-slower-than-c", java_over_c(view)),
     ]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 use threadgauge_results::published::cited;
-use threadgauge_results::{Figure, Origin, Point, Results, Scale};
+use threadgauge_results::{Change, Course, Figure, HistoryPoint, Origin, Point, Results, Scale};
 
 use super::axis::NARROW;
 use super::quantity::Bounds;
@@ -53,6 +53,44 @@ fn every_chart_of_every_stored_run_is_sound() {
         })
         .collect();
     assert!(list.is_empty(), "{}", list.join("\n"));
+}
+
+#[test]
+fn every_chart_of_a_history_is_sound() {
+    let runs = 24;
+    let course = |unit: &str, level: f64, begins: &[usize], gap: usize| {
+        let step = |run: usize| begins.iter().filter(|begin| **begin <= run).count() as f64;
+        let median = |run: usize| level * (1.0 + 0.1 * step(run) + 0.01 * (run % 3) as f64);
+        let point = |run| HistoryPoint {
+            run,
+            median: median(run),
+            ci95: Some([median(run) * 0.98, median(run) * 1.02]),
+        };
+        let change = |begin: &usize| Change {
+            run: *begin,
+            before: median(begin - 1),
+            after: median(*begin),
+            ratio: 1.1,
+            p: 0.01,
+            verdict: "slower",
+        };
+        Course {
+            case: "create/unit=thread,method=pthread".to_owned(),
+            metric: "ns_per_unit".to_owned(),
+            unit: unit.to_owned(),
+            points: (0..runs).filter(|run| *run != gap).map(point).collect(),
+            changes: begins.iter().map(change).collect(),
+        }
+    };
+    for course in [
+        course("ns", 12_345.0, &[], runs),
+        course("ns", 12_345.0, &[12], 3),
+        course("ns", 999.0, &[4, 9, 17], runs),
+        course("ratio", 0.7, &[21], 0),
+    ] {
+        let faults = faults(&crate::html::history::chart(&course));
+        assert!(faults.is_empty(), "{course:?}: {faults:?}");
+    }
 }
 
 fn results_under(folder: &Path) -> Vec<PathBuf> {
@@ -130,7 +168,7 @@ fn says_its_unit(label: &str, scale: Scale) -> bool {
         "255 units = 1",
         "or reads in flight",
     ];
-    const COUNTS: [&str; 31] = [
+    const COUNTS: [&str; 32] = [
         "batches",
         "ids",
         "computations",
@@ -161,6 +199,7 @@ fn says_its_unit(label: &str, scale: Scale) -> bool {
         "idle",
         "use",
         "programs",
+        "runs",
         "turnaround",
     ];
     let unit = label.rsplit_once(", ").map_or("", |(_, unit)| unit);

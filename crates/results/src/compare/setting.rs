@@ -56,12 +56,27 @@ const FACTS: [&str; 29] = [
 fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
     FACTS.into_iter().filter_map(move |name| {
         let (x, y) = (fact(a, name)?, fact(b, name)?);
-        (x != y).then(|| Differs {
-            fact: name,
-            a: shown(&x),
-            b: shown(&y),
+        (x != y).then(|| {
+            let mut both = [Some(x), Some(y)];
+            keep_parts_that_differ(&mut both);
+            let [a, b] = both.map(|fact| fact.as_ref().map_or_else(String::new, shown));
+            Differs { fact: name, a, b }
         })
     })
+}
+
+/// Of facts with parts, as the mitigations are, keeps those parts alone that are not the same in all.
+fn keep_parts_that_differ(facts: &mut [Option<Value>]) {
+    let known: Vec<&Value> = facts.iter().flatten().collect();
+    let objects: Vec<_> = known.iter().filter_map(|fact| fact.as_object()).collect();
+    if objects.is_empty() || objects.len() < known.len() {
+        return;
+    }
+    let is_same = |key: &String| objects.iter().all(|of| of.get(key) == objects[0].get(key));
+    let same: Vec<String> = objects[0].keys().filter(|key| is_same(key)).cloned().collect();
+    for fact in facts.iter_mut().flatten().filter_map(Value::as_object_mut) {
+        fact.retain(|key, _| !same.contains(key));
+    }
 }
 
 /// The facts that several machines differ in, each with what it is on which.
@@ -72,12 +87,20 @@ pub(super) fn what_differs(machines: &[&Value]) -> Vec<(&'static str, Vec<String
             .map(|machine| fact(machine, name))
             .collect::<Vec<_>>()
     };
-    let differ = |facts: &[Option<Value>]| facts.iter().any(|fact| fact.is_some() && *fact != facts[0]);
+    // What is known of one alone is no difference.
+    let differ = |facts: &[Option<Value>]| {
+        let mut known = facts.iter().flatten();
+        let first = known.next();
+        known.any(|fact| Some(fact) != first)
+    };
     let differing = FACTS.into_iter().map(|name| (name, of(name)));
     let says = |fact: Option<Value>| fact.as_ref().map_or_else(|| "not known".to_owned(), plain);
     differing
         .filter(|(_, facts)| differ(facts))
-        .map(|(name, facts)| (name, facts.into_iter().map(says).collect()))
+        .map(|(name, mut facts)| {
+            keep_parts_that_differ(&mut facts);
+            (name, facts.into_iter().map(says).collect())
+        })
         .collect()
 }
 
@@ -240,6 +263,28 @@ pub(super) fn of_runs(name: &str, side: &Repeated) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_mitigations_those_are_said_that_differ() {
+        let machine = |retbleed: &str| serde_json::json!({"mitigations": {"l1tf": "Not affected", "retbleed": retbleed}});
+        let says = machine_differences(&machine("Not affected"), &machine("Mitigation: IBPB"));
+        assert_eq!(
+            says,
+            [r#"mitigations is {"retbleed":"Not affected"} in A and {"retbleed":"Mitigation: IBPB"} in B"#]
+        );
+        let [one, other, unknown] = [
+            machine("Not affected"),
+            machine("Vulnerable"),
+            serde_json::json!({"smt": true}),
+        ];
+        let says = what_differs(&[&unknown, &one, &other]);
+        let values = [
+            "not known",
+            r#"{"retbleed":"Not affected"}"#,
+            r#"{"retbleed":"Vulnerable"}"#,
+        ];
+        assert_eq!(says, [("mitigations", values.map(str::to_owned).to_vec())]);
+    }
 
     #[test]
     fn how_a_run_was_scheduled_is_said_where_it_differs_and_a_quota_first() {

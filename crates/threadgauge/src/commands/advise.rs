@@ -5,6 +5,7 @@
 
 mod like;
 mod measure;
+mod missing;
 pub mod options;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -35,10 +36,19 @@ pub fn advise(options: &AdviseOptions) -> Done {
     }
     let workload = workload(said)?;
     let here = serde_json::to_value(fingerprint())?;
-    let basis = match &options.from {
+    let mut basis = match &options.from {
         Some(run) => Basis::read(run, None).context("--from")?,
         None => newest(&here),
     };
+    if options.measure && options.from.is_none() {
+        let (found, verdict) = missing::measured(&basis, options.rounds)?;
+        if verdict != Verdict::Done {
+            return Ok(verdict);
+        }
+        if let Some(found) = found {
+            basis = found.completed_by(basis);
+        }
+    }
     let machine = machine(
         options,
         basis
@@ -139,18 +149,34 @@ fn ask(question: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// Costs of the newest run of this machine as it is; else the shipped ones, with the reason.
+/// Costs of the newest run of this machine as it is, and of what it lacks those of the run before; else the shipped
+/// ones, with the reason.
 fn newest(here: &Value) -> Basis {
     let mut refused = None;
+    let mut newest: Option<Basis> = None;
     for folder in earlier::newest() {
         match Basis::read(&folder, Some(here)) {
             // What `load` and `observe` leave has none of them.
-            Ok(basis) if basis.costs.has_measured() => return basis,
+            Ok(basis) if basis.costs.has_measured() => {
+                newest = Some(match newest {
+                    Some(newer) => newer.completed_by(basis),
+                    None => basis,
+                });
+            }
             Ok(_) => {}
             Err(error) => {
                 refused.get_or_insert(error.to_string());
             }
         }
+        if newest
+            .as_ref()
+            .is_some_and(|basis| basis.costs.lacking().is_empty())
+        {
+            break;
+        }
+    }
+    if let Some(newest) = newest {
+        return newest;
     }
     let measure = "`threadgauge` measures it in four minutes";
     let why = match refused {

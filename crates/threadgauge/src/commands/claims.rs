@@ -3,24 +3,28 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use serde_json::{Value, to_value};
 use threadgauge_experiments::decided_by;
+use threadgauge_machine::{CpuList, fingerprint};
 use threadgauge_report::{ClaimColumns, ClaimRow, Said, claims_beside, claims_table};
 use threadgauge_results::published::{named, sources};
-use threadgauge_results::{Claim, Finding, Repeated, RunData, claims as all, column_names, rule, units};
+use threadgauge_results::{
+    Claim, Decisions, Finding, Offers, Repeated, RunData, claims as all, column_names, rule, units,
+};
 
 use crate::cli::{ClaimsOptions, Standing};
-use crate::output::{Done, Verdict, print, print_json, style};
+use crate::folder;
+use crate::output::{Done, Verdict, print, print_json, print_words, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
     known(&options.source)?;
-    let sides = options.operands.sides()?;
+    let sides = options.operands.sides(folder::read_whole)?;
     if sides.iter().map(|side| side.runs.len()).sum::<usize>() > 1 {
         return beside(&sides, options);
     }
-    let findings = sides
-        .first()
-        .map_or_else(BTreeMap::new, |side| findings(&side.runs[0]));
+    let data = sides.first().map(|side| &side.runs[0]);
+    let findings = data.map_or_else(BTreeMap::new, findings);
     let finding = |claim: &Claim| findings.get(claim.id.as_str()).copied();
     let chosen: Vec<&Claim> = (all().iter())
         .filter(|claim| is_chosen(options, claim, &[finding(claim)]))
@@ -31,12 +35,21 @@ pub fn claims(options: &ClaimsOptions) -> Done {
     } else {
         let rows: Vec<ClaimRow> = chosen.iter().map(|c| row(c, finding(c))).collect();
         print(&claims_table(&rows, &style()))?;
+        let waits = chosen.iter().map(|claim| claim.waits_for);
+        print_words(&match data {
+            Some(data) => {
+                Decisions::of(waits, offered(&data.results.machine)).says("the machine of this run")
+            }
+            None => Decisions::of(waits, offered(&to_value(fingerprint())?)).says("this machine"),
+        })?;
     }
     Ok(Verdict::Done)
 }
 
-/// What a run found of which claim.
-fn findings(data: &RunData) -> BTreeMap<&str, &Finding> {
+/// What a run found, by claim.
+type Findings<'a> = BTreeMap<&'a str, &'a Finding>;
+
+fn findings(data: &RunData) -> Findings<'_> {
     let findings = data.results.experiments.iter().flat_map(|e| &e.findings);
     findings.filter_map(|f| Some((f.claim.as_deref()?, f))).collect()
 }
@@ -44,7 +57,7 @@ fn findings(data: &RunData) -> BTreeMap<&str, &Finding> {
 /// Prints what each of several runs says, a column a side.
 fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
     let names = column_names(sides, !options.operands.name.is_empty());
-    let columns: Vec<(String, Vec<(&RunData, BTreeMap<&str, &Finding>)>)> = (names.into_iter().zip(sides))
+    let columns: Vec<(String, Vec<(&RunData, Findings<'_>)>)> = (names.into_iter().zip(sides))
         .map(|(name, side)| (name, side.runs.iter().map(|run| (run, findings(run))).collect()))
         .collect();
     let of = |claim: &Claim| -> Vec<Option<&Finding>> {
@@ -90,6 +103,19 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
     });
     print(&claims_beside(&rows.collect::<Vec<_>>(), &style()))?;
     Ok(Verdict::Done)
+}
+
+/// What a machine offers, by its fingerprint.
+fn offered(machine: &Value) -> Offers {
+    let allowed = machine["allowed_cpus"]
+        .as_str()
+        .and_then(|list| list.parse().ok());
+    let cpus = allowed.map_or(1, |list: CpuList| list.iter().count());
+    let siblings = machine["topology"]["smt_siblings"].as_array();
+    Offers {
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        siblings: siblings.is_some_and(|of| !of.is_empty()),
+    }
 }
 
 /// Whether each name means a source.
@@ -174,10 +200,11 @@ fn row(claim: &Claim, finding: Option<&Finding>) -> ClaimRow {
     }
 }
 
-fn json(claim: &Claim, finding: Option<&Finding>) -> serde_json::Value {
+fn json(claim: &Claim, finding: Option<&Finding>) -> Value {
     serde_json::json!({
         "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
-        "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
+        "statistic": claim.statistic, "precondition": claim.precondition,
+        "waits_for": claim.waits_for, "note": claim.note,
         "state": state(claim, finding), "finding": finding,
     })
 }

@@ -12,12 +12,13 @@ use threadgauge_results::{Compared, Gate, Judged, Repeated, Results, compare_sid
 
 use crate::cli::{CompareOptions, Format};
 use crate::commands::rerun::rerun;
+use crate::folder;
 use crate::output::{Done, Verdict, print, print_as_it_is, print_json_text, say, style};
 
 /// Prints what changed from A to B, and with `--fail-on` the exit code says whether too much did; of more than two, a
 /// column each.
 pub fn compare(options: &CompareOptions) -> Done {
-    let sides = options.operands.sides()?;
+    let sides = options.operands.sides(folder::read)?;
     match &sides[..] {
         [a, b] => two(a, b, options),
         [_, _, ..] => columns(&sides, options),

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use threadgauge_experiments::{CATALOGUE, claims_with_an_experiment};
+use threadgauge_experiments::CATALOGUE;
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::schedule::{Chosen, Forecast, expected_rounds, stopping_rule};
 use threadgauge_lab::site::Site;
-use threadgauge_results::Times;
 use threadgauge_results::published::named;
 use threadgauge_results::units::counted;
+use threadgauge_results::{Decisions, Offers, Times, claims};
 
 use crate::cli::ListOptions;
 use crate::commands::run::site;
@@ -23,7 +23,7 @@ pub fn list(options: &ListOptions) -> Done {
     if options.json {
         print_json(&entries.iter().map(Entry::json).collect::<Vec<_>>())?;
     } else {
-        print_words(&text(&entries, options))?;
+        print_words(&text(&entries, &site, options))?;
     }
     Ok(Verdict::Done)
 }
@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-fn text(entries: &[Entry], options: &ListOptions) -> String {
+fn text(entries: &[Entry], site: &Site, options: &ListOptions) -> String {
     let mut text = String::new();
     for entry in entries {
         let sources = if entry.sources.is_empty() {
@@ -98,17 +98,17 @@ fn text(entries: &[Entry], options: &ListOptions) -> String {
     }
     let whole: Duration = entries.iter().map(|e| e.takes).sum();
     let first: Duration = entries.iter().filter(|e| e.first_run).map(|e| e.takes).sum();
-    let (with, all) = claims_with_an_experiment();
-    let others = if with < all {
-        "; the others wait for experiments to come"
-    } else {
-        ""
+    let offers = Offers {
+        cpus: u32::try_from(site.cpus.len()).unwrap_or(u32::MAX),
+        siblings: site.cores < site.cpus.len(),
     };
+    let decisions = Decisions::of(claims().iter().map(|claim| claim.waits_for), offers);
     let _ = write!(
         text,
-        "All of them: {}; those that a run without names measures: {}\nThey decide {with} of the {all} published claims{others}",
+        "All of them: {}; those that a run without names measures: {}\n{}",
         about(whole),
-        about(first)
+        about(first),
+        decisions.says("this machine")
     );
     text
 }

@@ -23,9 +23,10 @@ use threadgauge_lab::turns::{Greeting, Turns};
 use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{
-    LARGEST_SEED, RunData, RunRecord, Store, StoreError, StoredExperiment, Times, machine_differences,
+    LARGEST_SEED, Run, RunData, RunRecord, Store, StoreError, StoredExperiment, Times, machine_differences,
 };
 
+use crate::baselines;
 use crate::cli::RunOptions;
 use crate::commands::load::experiment::LOAD;
 use crate::commands::observe::experiment::OBSERVE;
@@ -45,6 +46,9 @@ pub fn run(options: &RunOptions) -> Done {
 
 /// The same, and shows it by this.
 pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>) -> Done {
+    if let Some(name) = &options.baseline {
+        baselines::check(name)?;
+    }
     let (interrupts, asked) = interrupts()?;
     let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
@@ -105,6 +109,9 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
     if let Some(report) = report {
         say(&format!("Report: {}", shown(&report)));
     }
+    if let Some(name) = &options.baseline {
+        keep_as(name, &dir, &data.results.run)?;
+    }
     if ending == Ending::Interrupted {
         say(&format!(
             "Interrupted; everything measured so far is kept. Go on with: threadgauge run --resume {}",
@@ -116,6 +123,21 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
         Ending::Interrupted => asked.verdict(),
         _ => Verdict::Done,
     })
+}
+
+/// Gives the run its name, where it is whole.
+fn keep_as(name: &str, dir: &Path, run: &Run) -> Result<()> {
+    if !run.complete {
+        say(&format!(
+            "Not called {name}, since it is not whole; threadgauge run --resume {} --baseline {name} goes on and names it",
+            shown(dir)
+        ));
+        return Ok(());
+    }
+    let before = baselines::keep(name, dir, &run.id)?;
+    let before = before.map_or_else(String::new, |dir| format!(", as was {}", shown(&dir)));
+    say(&format!("The baseline {name} is {}{before}", shown(dir)));
+    Ok(())
 }
 
 struct Begun {

@@ -89,6 +89,19 @@ fn a_workload_that_makes_no_sense_says_which_field_and_an_example() {
     assert!(refused(&["--tasks", "5"]).contains("--cpu 200ms"));
     assert!(refused(&["--tasks", "5", "--rate", "1/s", "--cpu", "1s"]).contains("contradict"));
     assert!(refused(&["--tasks", "5", "--cpu=-1s"]).contains("--cpu"));
+    for below in [
+        "--cpu -1s --tasks 5",
+        "--tasks -3 --cpu 1s",
+        "--rate -1/s --cpu 1s",
+        "--quota -1 --tasks 5 --cpu 1s",
+    ] {
+        let words: Vec<&str> = below.split(' ').collect();
+        let said = refused(&words);
+        assert!(
+            said.contains(words[0]) && said.contains(words[1]) && !said.contains("unexpected"),
+            "{below}: {said}"
+        );
+    }
     assert!(refused(&["--tasks", "0", "--cpu", "1s"]).contains("--tasks"));
     assert!(refused(&["--tasks", "5", "--cpu", "1s", "--quota", "0"]).contains("--quota 1.5"));
     assert!(
@@ -172,6 +185,25 @@ fn a_twin_is_measured_and_kept_as_a_run() {
         assert!(way["predicted_s"].as_f64().unwrap() >= 0.003, "{way}");
     }
     assert!(dir.path().join("twin/report.html").exists());
+    // There was no run: what units cost was measured first, and whoever asks next has it.
+    let costs = |json: &Value| json["costs"].as_str().unwrap().to_owned();
+    assert!(
+        costs(&json).starts_with("Costs are those of run"),
+        "{}",
+        costs(&json)
+    );
+    assert!(
+        text(&output.stderr).contains("measured first"),
+        "{}",
+        text(&output.stderr)
+    );
+    let again = threadgauge(dir.path(), &[&words[..7], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&text(&again.stdout)).unwrap();
+    assert!(
+        costs(&json).starts_with("Costs are those of run"),
+        "{}",
+        costs(&json)
+    );
     let elsewhere = [&words[..8], &["--cpu-count", "64"]].concat();
     let refused = threadgauge(dir.path(), &elsewhere[..]);
     assert!(

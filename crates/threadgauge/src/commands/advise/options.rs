@@ -11,53 +11,128 @@ use threadgauge_advise::settings::programs;
 use threadgauge_advise::{Description, workload};
 use threadgauge_load::Span;
 
-/// A workload, as far as the user says it.
+/// A workload, as far as the user says it. A value below nothing is refused as a value, not taken for an option.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct WorkloadOptions {
     /// So many tasks, all there at the start
-    #[arg(long, value_name = "N", help_heading = "How tasks come")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "How tasks come"
+    )]
     pub tasks: Option<Count>,
     /// Or so many as they come, as 50/s, 90/min or 1000/h
-    #[arg(long, value_name = "RATE", help_heading = "How tasks come")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "RATE",
+        help_heading = "How tasks come"
+    )]
     pub rate: Option<Rate>,
     /// Or so many clients that stay connected, as of a chat
-    #[arg(long, value_name = "N", help_heading = "How tasks come")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "How tasks come"
+    )]
     pub connections: Option<Count>,
     /// Messages of each client, as 6/min
-    #[arg(long, value_name = "RATE", help_heading = "How tasks come")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "RATE",
+        help_heading = "How tasks come"
+    )]
     pub messages: Option<Rate>,
     /// To how many others a message goes
-    #[arg(long, value_name = "N", help_heading = "How tasks come")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "How tasks come"
+    )]
     pub fan_out: Option<Count>,
     /// CPU time of a task
-    #[arg(long, value_name = "TIME", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "TIME",
+        help_heading = "What a task is"
+    )]
     pub cpu: Option<Span>,
     /// For how long a task waits for others: a disk, a network, a database
-    #[arg(long, value_name = "TIME", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "TIME",
+        help_heading = "What a task is"
+    )]
     pub wait: Option<Span>,
     /// By how much tasks differ: the standard deviation over the mean, as 50%
-    #[arg(long, value_name = "SHARE", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "SHARE",
+        help_heading = "What a task is"
+    )]
     pub spread: Option<Spread>,
     /// Memory of a task at work, as 64MiB
-    #[arg(long, value_name = "BYTES", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "BYTES",
+        help_heading = "What a task is"
+    )]
     pub memory: Option<Bytes>,
     /// The part of its CPU time in which a task holds a lock that others want, as 10%
-    #[arg(long, value_name = "SHARE", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "SHARE",
+        help_heading = "What a task is"
+    )]
     pub lock: Option<Share>,
     /// Threads that the library of a task starts for it
-    #[arg(long, value_name = "N", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "What a task is"
+    )]
     pub inner_threads: Option<Count>,
     /// Data that a task is given, or that is passed on between stages
-    #[arg(long, value_name = "BYTES", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "BYTES",
+        help_heading = "What a task is"
+    )]
     pub passes: Option<Bytes>,
     /// Stages of a task that pass data on, one to the next
-    #[arg(long, value_name = "N", help_heading = "What a task is")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "What a task is"
+    )]
     pub stages: Option<Count>,
     /// So many at once is what those allow for whom tasks wait, as connections of a database
-    #[arg(long, value_name = "N", help_heading = "What bounds it")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "What bounds it"
+    )]
     pub limit: Option<Count>,
     /// So many in a time do they allow, as 100/s
-    #[arg(long, value_name = "RATE", help_heading = "What bounds it")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "RATE",
+        help_heading = "What bounds it"
+    )]
     pub limit_rate: Option<Rate>,
     /// A task may crash or leak, and is not to harm the others
     #[arg(long, help_heading = "What bounds it")]
@@ -81,13 +156,23 @@ pub struct WorkloadOptions {
     #[arg(long, help_heading = "What is wanted")]
     pub outgrow: bool,
     /// 99 of 100 tasks are to be done within this
-    #[arg(long, value_name = "TIME", help_heading = "What is wanted")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "TIME",
+        help_heading = "What is wanted"
+    )]
     pub goal: Option<Span>,
     /// In which language it is written
     #[arg(long, value_enum, value_name = "NAME", help_heading = "What bounds it")]
     pub language: Option<Language>,
     /// How many at once there are now
-    #[arg(long, value_name = "N", help_heading = "What is wanted")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "What is wanted"
+    )]
     pub now: Option<Count>,
 }
 
@@ -138,13 +223,28 @@ pub struct AdviseOptions {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), requires = "rate")]
     pub like: Option<i32>,
     /// CPUs of the machine it is for, if not this one
-    #[arg(long, value_name = "N", help_heading = "The machine")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "N",
+        help_heading = "The machine"
+    )]
     pub cpu_count: Option<Count>,
     /// CPUs' worth of time that a container may use, as 1.5
-    #[arg(long, value_name = "CPUS", help_heading = "The machine")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "CPUS",
+        help_heading = "The machine"
+    )]
     pub quota: Option<f64>,
     /// Memory that it may have
-    #[arg(long, value_name = "BYTES", help_heading = "The machine")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "BYTES",
+        help_heading = "The machine"
+    )]
     pub memory_limit: Option<Bytes>,
     /// Take costs, and the machine, from this run: a results folder or its results.json
     #[arg(long, value_name = "DIR", help_heading = "The machine")]
