@@ -44,8 +44,15 @@ pub struct Options {
     words: Vec<String>,
 }
 
-/// Every design, beside the programs that NATS itself has: for `check-deep`.
+/// The lints, then every design, beside the programs that NATS itself has: for `check-deep`.
 pub fn deep() -> Result<()> {
+    // Here and not for every change: a hundred crates are checked once more than they are built.
+    shell::run(
+        shell::cargo()
+            .args(["clippy", "--locked", "--manifest-path", MANIFEST])
+            .args(["--", "-D", "warnings"])
+            .env("CARGO_TARGET_DIR", shell::target()?),
+    )?;
     run(&Options {
         all_designs: true,
         deep: true,

@@ -54,10 +54,6 @@ const STEPS: &[Step] = &[
         alone: "cargo clippy -p threadgauge-exec -p threadgauge-reactor --all-targets --locked -- -D warnings",
     },
     Step {
-        name: "lints of the clients",
-        alone: "cargo clippy --manifest-path tests/clients/Cargo.toml --locked -- -D warnings",
-    },
-    Step {
         name: "fuzz targets",
         // Only checked, never linked: so the fuzzer's own C++ need not be compiled.
         alone: "CUSTOM_LIBFUZZER_PATH=/dev/null cargo check --manifest-path fuzz/Cargo.toml --locked",
