@@ -338,6 +338,21 @@ mod tests {
             assert!(page.contains(&format!("href=\"#{at}\"")) && page.contains(&format!("id=\"{at}\"")));
         }
         assert!(page.contains("kernel is"), "what differs stands beside the run");
+        assert!(
+            page.contains("1 figure without a change") && page.contains("1 figure with too few runs to tell")
+        );
+    }
+
+    #[test]
+    fn a_figure_of_one_run_has_no_chart_and_is_counted() {
+        let mut history = history();
+        for course in &mut history.courses {
+            course.points.truncate(1);
+            course.changes.clear();
+        }
+        let page = crate::history_html(&[history], "runs");
+        assert!(page.contains("of one run, of which there is no course") && !page.contains("<figure id="));
+        assert!(!page.contains("without a change"));
     }
 
     #[test]

@@ -152,24 +152,30 @@ fn figure_id(machine: usize, course: usize) -> String {
     format!("c-{machine}-{course}")
 }
 
-/// Figures that changed are seen at once, the others are folded.
+/// Figures that changed are seen at once, the others are folded: those that did not, and those of which too few runs
+/// tell. A figure of one run has no course.
 fn of_experiment(history: &History, id: &str, i: usize) -> Markup {
-    let own = || {
-        let all = history.courses.iter().enumerate();
-        all.filter(|(_, course)| experiment(course) == id)
-    };
+    let own = history.courses.iter().enumerate();
+    let own = own.filter(|(_, course)| experiment(course) == id);
     let chart = |(place, course): (usize, &Course)| figure::of_run(&chart(course), &figure_id(i, place));
-    let steady = own().filter(|(_, course)| course.changes.is_empty()).count();
+    let (changed, others): (Vec<_>, Vec<_>) = own.partition(|(_, course)| !course.changes.is_empty());
+    let (steady, few): (Vec<_>, Vec<_>) =
+        (others.into_iter()).partition(|(_, course)| course.is_long_enough());
+    let (few, single): (Vec<_>, Vec<_>) = few.into_iter().partition(|(_, course)| course.points.len() > 1);
+    let folded = [(steady, "without a change"), (few, "with too few runs to tell")];
     let anchor = anchor(i, id);
     markup! {
         section id=(anchor) aria-labelledby=(format!("{anchor}-h")) {
             h2 id=(format!("{anchor}-h")) { (clean(id)) }
-            @for of in own().filter(|(_, course)| !course.changes.is_empty()) { (chart(of)) }
-            @if steady > 0 {
+            @for of in changed { (chart(of)) }
+            @for (figures, which) in folded.iter().filter(|(figures, _)| !figures.is_empty()) {
                 details.line {
-                    summary { h3 { (units::counted(steady, "figure")) " without a change" } }
-                    @for of in own().filter(|(_, course)| course.changes.is_empty()) { (chart(of)) }
+                    summary { h3 { (units::counted(figures.len(), "figure")) " " (which) } }
+                    @for &of in figures { (chart(of)) }
                 }
+            }
+            @if !single.is_empty() {
+                p { (units::counted(single.len(), "figure")) " of one run, of which there is no course." }
             }
         }
     }
