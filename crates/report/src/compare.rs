@@ -5,6 +5,8 @@
 
 mod build;
 mod junit;
+#[cfg(test)]
+mod made;
 mod markdown;
 
 use std::collections::BTreeMap;

@@ -137,29 +137,15 @@ mod tests {
     use threadgauge_results::{Breach, Known};
 
     use super::*;
+    use crate::compare::made;
 
     fn compared(verdicts: &[&str]) -> Compared {
-        let row = |verdict: &&str| ComparisonResult {
-            a: "e/n=1,m=2".to_owned(),
-            b: "e/n=1,m=2".to_owned(),
-            metric: "elapsed_ns".to_owned(),
-            ratio: Some(1.2),
-            ci95: Some([1.1, 1.3]),
-            verdict: (*verdict).to_owned(),
-            rounds_needed: None,
-            reason: None,
-            disturbed: false,
-        };
-        Compared {
-            a_name: "a".to_owned(),
-            b_name: "b".to_owned(),
-            warnings: Vec::new(),
-            paired: true,
-            level: None,
-            between: None,
-            lost: Vec::new(),
-            rows: verdicts.iter().map(row).collect(),
-        }
+        made::compared(
+            verdicts
+                .iter()
+                .map(|verdict| made::row("e/n=1,m=2", verdict))
+                .collect(),
+        )
     }
 
     fn judged(breaches: usize) -> Judged {

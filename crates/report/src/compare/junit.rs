@@ -171,35 +171,26 @@ mod tests {
     use threadgauge_results::Gate;
 
     use super::*;
+    use crate::compare::made;
 
     fn row(case: &str, verdict: &str, low: f64) -> ComparisonResult {
         ComparisonResult {
-            a: case.to_owned(),
-            b: case.to_owned(),
-            metric: "elapsed_ns".to_owned(),
             ratio: Some(low + 0.05),
             ci95: Some([low, low + 0.1]),
-            verdict: verdict.to_owned(),
-            rounds_needed: None,
             reason: (verdict == "unknown").then(|| "the <interval> is \"wide\"\u{1}\u{ffff}".to_owned()),
-            disturbed: false,
+            ..made::row(case, verdict)
         }
     }
 
     fn compared() -> Compared {
+        let rows = [
+            row("create/n=1", "slower", 1.1),
+            row("create/n=2", "same", 0.95),
+            row("ring/n=3", "unknown", 0.9),
+        ];
         Compared {
-            a_name: "a".to_owned(),
-            b_name: "b".to_owned(),
-            warnings: Vec::new(),
-            paired: true,
-            level: None,
-            between: None,
             lost: vec!["ring/gone=1".to_owned()],
-            rows: vec![
-                row("create/n=1", "slower", 1.1),
-                row("create/n=2", "same", 0.95),
-                row("ring/n=3", "unknown", 0.9),
-            ],
+            ..made::compared(rows.to_vec())
         }
     }
 

@@ -148,29 +148,11 @@ fn table(out: &mut String, rows: &[&ComparisonResult]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::made;
 
     fn compared(cases: usize, verdict: &str, words: &str) -> Compared {
-        let row = |n: usize| ComparisonResult {
-            a: format!("e/case={n},{words}"),
-            b: format!("e/case={n},{words}"),
-            metric: "elapsed_ns".to_owned(),
-            ratio: Some(1.2),
-            ci95: Some([1.1, 1.3]),
-            verdict: verdict.to_owned(),
-            rounds_needed: None,
-            reason: None,
-            disturbed: false,
-        };
-        Compared {
-            a_name: "a".to_owned(),
-            b_name: "b".to_owned(),
-            warnings: Vec::new(),
-            paired: true,
-            level: None,
-            between: None,
-            lost: Vec::new(),
-            rows: (0..cases).map(row).collect(),
-        }
+        let row = |n: usize| made::row(&format!("e/case={n},{words}"), verdict);
+        made::compared((0..cases).map(row).collect())
     }
 
     #[test]

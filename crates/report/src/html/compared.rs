@@ -1,15 +1,15 @@
 //! A page of several runs: two sides with what changed, or a column a run; the charts with a line a run.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html as markup};
+use maud::{Markup, html as markup};
 use threadgauge_results::units::{Scale as Print, counted, metric_name};
 use threadgauge_results::{
-    Axis, CaseRow, Compared, ComparisonResult, Figure, Judged, Origin, Point, Results, Scale, Series,
+    Axis, CaseRow, Column, Compared, ComparisonResult, Figure, Judged, Origin, Point, Results, Scale, Series,
     SideBySide,
 };
 
 use super::cases::{self, Head};
+use super::figure;
 use super::text::{clean, coded, section_id, slug};
-use super::{SCRIPT, STYLE, figure};
 use crate::columns::{self, ABOUT_ORDER};
 use crate::compare::{known_line, pair, setting, with};
 use crate::words;
@@ -25,6 +25,12 @@ pub fn comparison_html(compared: &Compared, runs: [&Results; 2], judged: Option<
         ("unknown", "Cases of which nothing is known", &["unknown"]),
         ("same", "Cases that are the same", &["same"]),
     ];
+    let groups = groups.map(|(id, name, verdicts)| {
+        let rows = verdicts.iter().flat_map(|verdict| with(&compared.rows, verdict));
+        (id, name, rows.collect::<Vec<&ComparisonResult>>())
+    });
+    let groups: Vec<_> = groups.into_iter().filter(|(.., rows)| !rows.is_empty()).collect();
+    let charts = charts(&names.map(String::as_str), &runs);
     let body = markup! {
         header { h1 { (clean(&title)) } p.answer { (clean(&known_line(compared))) } }
         @if let Some(judged) = judged {
@@ -40,18 +46,30 @@ pub fn comparison_html(compared: &Compared, runs: [&Results; 2], judged: Option<
         (warnings(&compared.warnings))
         p { (coded(&setting(compared))) }
         p { (clean(&words::by_chance(&compared.rows))) " A ratio above 1 is slower than before." }
-        @for (id, name, verdicts) in groups {
-            @let rows: Vec<&ComparisonResult> = verdicts.iter().flat_map(|verdict| with(&compared.rows, verdict)).collect();
-            @if !rows.is_empty() {
-                section id=(id) aria-labelledby=(format!("{id}-h")) {
-                    h2 id=(format!("{id}-h")) { (name) }
-                    (comparisons(id, name, &rows))
-                }
+        @for (id, name, rows) in &groups {
+            section id=(id) aria-labelledby=(format!("{id}-h")) {
+                h2 id=(format!("{id}-h")) { (name) }
+                (comparisons(id, name, rows))
             }
         }
-        (charts(&names.map(String::as_str), &runs))
+        @if let Some(charts) = &charts { (charts) }
     };
-    page(&title, &body)
+    let parts = groups.iter().map(|(id, name, _)| (*id, *name));
+    page(&title, parts.chain(charts.map(|_| CHARTS)), &body)
+}
+
+/// Where charts are, and what the list of a page's parts calls them.
+const CHARTS: (&str, &str) = ("charts", "Charts");
+
+/// A page with a list of these parts of it.
+fn page<'a>(title: &str, parts: impl Iterator<Item = (&'a str, &'a str)>, body: &Markup) -> String {
+    let parts: Vec<(String, String)> = parts.map(|(id, name)| (id.to_owned(), name.to_owned())).collect();
+    super::page(
+        &format!("threadgauge: {title}"),
+        env!("CARGO_PKG_VERSION"),
+        &parts,
+        body,
+    )
 }
 
 /// Runs side by side as one self-contained page: who is ahead, what differs, what things cost, the charts with a line a
@@ -68,23 +86,13 @@ pub fn columns_html(of: &SideBySide, runs: &[&Results]) -> String {
     let line = |name: &str, cells: &[String]| {
         markup! { tr { th scope="row" { (clean(name)) } @for cell in cells { td { (clean(cell)) } } } }
     };
+    let each = |says: fn(&Column) -> String| of.columns.iter().map(says).collect::<Vec<_>>();
     let mut about = vec![
-        line(
-            "folder",
-            &of.columns
-                .iter()
-                .map(|column| column.of.clone())
-                .collect::<Vec<_>>(),
-        ),
-        line(
-            "runs",
-            &of.columns
-                .iter()
-                .map(|column| column.runs.to_string())
-                .collect::<Vec<_>>(),
-        ),
+        line("folder", &each(|column| column.of.clone())),
+        line("runs", &each(|column| column.runs.to_string())),
     ];
     about.extend(of.differs.iter().map(|fact| line(&fact.name, &fact.values)));
+    let charts = charts(&names, runs);
     let body = markup! {
         header { h1 { (clean(&title)) } p.answer { (clean(&columns::ahead_line(of))) } }
         (warnings(&of.warnings))
@@ -98,7 +106,7 @@ pub fn columns_html(of: &SideBySide, runs: &[&Results]) -> String {
                 (cases::scrolling("costs", "What things cost", &markup! { "With intervals" }, &heads(""), &rows))
             }
         }
-        (charts(&names, runs))
+        @if let Some(charts) = &charts { (charts) }
         section #cases aria-labelledby="cases-h" {
             h2 #cases-h { "Every case" }
             p { (ABOUT_ORDER) }
@@ -114,7 +122,9 @@ pub fn columns_html(of: &SideBySide, runs: &[&Results]) -> String {
             }
         }
     };
-    page(&title, &body)
+    let costs = (!costs.is_empty()).then_some(("costs-side", "What things cost"));
+    let parts = costs.into_iter().chain(charts.map(|_| CHARTS));
+    page(&title, parts.chain([("cases", "Every case")]), &body)
 }
 
 /// The ids of experiments in the order of their cases.
@@ -122,30 +132,6 @@ fn experiments(rows: &[CaseRow]) -> Vec<&str> {
     let mut ids: Vec<&str> = rows.iter().map(|row| row.experiment.as_str()).collect();
     ids.dedup();
     ids
-}
-
-fn page(title: &str, body: &Markup) -> String {
-    let title = format!("threadgauge: {title}");
-    let page = markup! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (clean(&title)) }
-                link rel="icon" href="data:,";
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                a.skip href="#main" { "Skip to the comparison" }
-                nav.contents aria-label="Contents" { p.brand { "threadgauge" } }
-                main id="main" tabindex="-1" { (body) }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
-    };
-    page.into_string()
 }
 
 fn warnings(warnings: &[String]) -> Markup {
@@ -185,17 +171,18 @@ fn comparisons(id: &str, name: &str, rows: &[&ComparisonResult]) -> Markup {
     cases::folding(&format!("{id}-table"), name, &caption, &heads, rows.collect())
 }
 
-/// Each chart that two runs or more have, with the lines of all.
-fn charts(names: &[&str], runs: &[&Results]) -> Markup {
+/// Each chart that two runs or more have, with the lines of all; none where there is no such chart.
+fn charts(names: &[&str], runs: &[&Results]) -> Option<Markup> {
     let figures: Vec<(String, Figure)> = merged(names, runs);
-    markup! {
-        @if !figures.is_empty() {
-            section #charts aria-labelledby="charts-h" {
-                h2 #charts-h { "Charts" }
+    let (id, name) = CHARTS;
+    (!figures.is_empty()).then(|| {
+        markup! {
+            section id=(id) aria-labelledby=(format!("{id}-h")) {
+                h2 id=(format!("{id}-h")) { (name) }
                 @for (id, of) in &figures { (figure::of_run(of, id)) }
             }
         }
-    }
+    })
 }
 
 /// The figures that two runs or more have, under ids of their own: measured series of each, what was published and what
