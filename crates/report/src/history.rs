@@ -339,6 +339,10 @@ mod tests {
         }
         assert!(page.contains("kernel is"), "what differs stands beside the run");
         assert!(
+            page.contains("class=\"whole\"") && page.contains("main:not(.whole)"),
+            "all of it is printed"
+        );
+        assert!(
             page.contains("1 figure without a change") && page.contains("1 figure with too few runs to tell")
         );
     }

@@ -66,10 +66,11 @@ pub fn html(results: &Results, samples: &[SampleRow<'_>]) -> String {
         (glossary::section(&words))
         (footer(results))
     };
-    shell(&title, &run.version, &contents, &main)
+    shell(&title, &run.version, &contents, &main, None)
 }
 
-/// A page that is no report, with a list of its parts: their anchors and names.
+/// A page that is no report, with a list of its parts: their anchors and names. On paper it is whole; of a report two
+/// pages are.
 fn page(title: &str, version: &str, parts: &[(String, String)], body: &Markup) -> String {
     let contents = markup! {
         nav.contents aria-label="Contents" {
@@ -77,11 +78,11 @@ fn page(title: &str, version: &str, parts: &[(String, String)], body: &Markup) -
             ul { @for (anchor, name) in parts { li { a href=(format!("#{anchor}")) { (clean(name)) } } } }
         }
     };
-    shell(title, version, &contents, body)
+    shell(title, version, &contents, body, Some("whole"))
 }
 
 /// What every page has: one file, no network.
-fn shell(title: &str, version: &str, contents: &Markup, main: &Markup) -> String {
+fn shell(title: &str, version: &str, contents: &Markup, main: &Markup, class: Option<&str>) -> String {
     let page = markup! {
         (DOCTYPE)
         html lang="en" {
@@ -97,7 +98,7 @@ fn shell(title: &str, version: &str, contents: &Markup, main: &Markup) -> String
             body {
                 a.skip href="#main" { "Skip to the report" }
                 (contents)
-                main id="main" tabindex="-1" { (main) }
+                main id="main" class=[class] tabindex="-1" { (main) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
