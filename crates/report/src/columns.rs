@@ -14,7 +14,6 @@ use crate::Style;
 use crate::costs;
 use crate::markdown::cell;
 use crate::terminal::text::{Ink, clean, painted, paragraph};
-use crate::words;
 
 /// What is known, in a line: of how many cases each column is ahead, and of how many none is.
 pub(crate) fn ahead_line(of: &SideBySide) -> String {
@@ -25,11 +24,10 @@ pub(crate) fn ahead_line(of: &SideBySide) -> String {
     });
     let open = ahead.iter().filter(|first| first.is_none()).count();
     format!(
-        "{} side by side. Of {} {}; in {open} the first {} not told from the next.",
+        "{} side by side. Of {} {}; in {open} no one is ahead for certain.",
         counted(of.columns.len(), "column"),
         counted(of.rows.len(), "case"),
         parts.collect::<Vec<_>>().join(", "),
-        words::plural(open, "is", "are"),
     )
 }
 
