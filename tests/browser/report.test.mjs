@@ -12,21 +12,32 @@ import * as inPage from "./in-page.mjs";
 import { DESK, MORE, PAGE, PHONE, QUICK, nameOf, open } from "./open.mjs";
 
 const RESULTS = path.join(path.dirname(PAGE), "results.json");
+
+/** What depends on colours, in one and the other: of an open page nothing else changes. */
+async function inBoth(page, look) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await look(colorScheme);
+  }
+}
+
+/** A picture of a page or a part of it, if pictures are wanted. */
+async function picture(of, name, options = {}) {
+  if (process.env.SCREENSHOTS) await of.screenshot({ path: path.join(process.env.SCREENSHOTS, `${name}.png`), ...options });
+}
+
 describe("at every width and in both colour schemes", () => {
   for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
-    for (const colorScheme of ["light", "dark"]) {
-      test(`${name}, ${colorScheme}`, async () => {
-        await open({ viewport, colorScheme }, async (page) => {
-          if (process.env.SCREENSHOTS) {
-            const file = path.join(process.env.SCREENSHOTS, `report-${name}-${colorScheme}.png`);
-            await page.screenshot({ path: file, fullPage: true });
-          }
-          assert.deepEqual(await page.evaluate(inPage.overflow), [], "nothing is wider than the window");
-          assert.deepEqual(await page.evaluate(inPage.cutText), [], "no text is cut off or leaves its chart");
-          assert.deepEqual(await page.evaluate(inPage.faintText), [], "all text stands out from its ground");
+    test(name, async () => {
+      await open({ viewport }, async (page) => {
+        assert.deepEqual(await page.evaluate(inPage.overflow), [], "nothing is wider than the window");
+        assert.deepEqual(await page.evaluate(inPage.cutText), [], "no text is cut off or leaves its chart");
+        await inBoth(page, async (colorScheme) => {
+          await picture(page, `report-${name}-${colorScheme}`, { fullPage: true });
+          assert.deepEqual(await page.evaluate(inPage.faintText), [], `all text stands out from its ground, ${colorScheme}`);
         });
       });
-    }
+    });
   }
 
   test("with everything unfolded", async () => {
@@ -50,32 +61,29 @@ describe("the first screen of a quick run", () => {
     phone: { viewport: { width: 390, height: 844 }, costs: 0, claims: 3, asked: 4 },
   };
   for (const [name, { viewport, costs, claims, asked }] of Object.entries(SCREENS)) {
-    for (const colorScheme of ["light", "dark"]) {
-      test(`${name}, ${colorScheme}: what things cost, decided claims, and whether to believe it`, async () => {
-        await open({ file: QUICK, viewport, colorScheme }, async (page) => {
-          if (process.env.SCREENSHOTS) {
-            await page.screenshot({ path: path.join(process.env.SCREENSHOTS, `first-${name}-${colorScheme}.png`) });
-            const whole = path.join(process.env.SCREENSHOTS, `quick-${name}-${colorScheme}.png`);
-            await page.screenshot({ path: whole, fullPage: true });
-          }
-          const seen = await page.evaluate(inPage.firstScreen);
-          assert.ok(seen.costs.length >= costs, `${seen.costs.length} costs: ${seen.costs.join("; ")}`);
-          assert.ok(seen.costs.every((cost) => /\d/.test(cost)), "each cost has its figure");
-          assert.ok(seen.claims.length >= claims, `${seen.claims.length} sayings: ${seen.claims.join("; ")}`);
-          assert.ok(seen.claims.every((claim) => /hold.*\d.*needs .*\d/.test(claim)), "each has its verdict, our figure and the rule");
-          assert.ok(seen.asked.length >= asked, `${seen.asked.length} questions are answered: ${seen.asked.join("; ")}`);
-          assert.match(seen.text, /Can this run be trusted\? (Yes|In part|No)/);
-          const oneLine = await page.evaluate(inPage.machineAndTrust);
-          if (name === "desk") assert.ok(oneLine, "the machine and whether the run can be trusted are one line");
-          assert.deepEqual(await page.evaluate(inPage.overflow), []);
-          assert.deepEqual(await page.evaluate(inPage.cutText), []);
-          assert.deepEqual(await page.evaluate(inPage.overlaps), [], "no two words of a scale lie on each other");
-          const { marks, most } = await page.evaluate(inPage.besideTheirLine);
-          assert.ok(marks > 0 && most <= 1, `${marks} marks lie on their lines: ${most} pixels`);
-          assert.deepEqual(await page.evaluate(inPage.faintText), []);
+    test(`${name}: what things cost, decided claims, and whether to believe it`, async () => {
+      await open({ file: QUICK, viewport }, async (page) => {
+        const seen = await page.evaluate(inPage.firstScreen);
+        assert.ok(seen.costs.length >= costs, `${seen.costs.length} costs: ${seen.costs.join("; ")}`);
+        assert.ok(seen.costs.every((cost) => /\d/.test(cost)), "each cost has its figure");
+        assert.ok(seen.claims.length >= claims, `${seen.claims.length} sayings: ${seen.claims.join("; ")}`);
+        assert.ok(seen.claims.every((claim) => /hold.*\d.*needs .*\d/.test(claim)), "each has its verdict, our figure and the rule");
+        assert.ok(seen.asked.length >= asked, `${seen.asked.length} questions are answered: ${seen.asked.join("; ")}`);
+        assert.match(seen.text, /Can this run be trusted\? (Yes|In part|No)/);
+        const oneLine = await page.evaluate(inPage.machineAndTrust);
+        if (name === "desk") assert.ok(oneLine, "the machine and whether the run can be trusted are one line");
+        assert.deepEqual(await page.evaluate(inPage.overflow), []);
+        assert.deepEqual(await page.evaluate(inPage.cutText), []);
+        assert.deepEqual(await page.evaluate(inPage.overlaps), [], "no two words of a scale lie on each other");
+        const { marks, most } = await page.evaluate(inPage.besideTheirLine);
+        assert.ok(marks > 0 && most <= 1, `${marks} marks lie on their lines: ${most} pixels`);
+        await inBoth(page, async (colorScheme) => {
+          await picture(page, `first-${name}-${colorScheme}`);
+          await picture(page, `quick-${name}-${colorScheme}`, { fullPage: true });
+          assert.deepEqual(await page.evaluate(inPage.faintText), [], colorScheme);
         });
       });
-    }
+    });
   }
 
   test("the page as it opens is short, each section at most three screens", async () => {
@@ -135,32 +143,27 @@ describe("the first screen of a quick run", () => {
 
 describe("threads and processes on this machine", () => {
   for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
-    for (const colorScheme of ["light", "dark"]) {
-      test(`${name}, ${colorScheme}: a table, a chart, six aspects, and what was not measured`, async () => {
-        await open({ file: QUICK, viewport, colorScheme }, async (page) => {
-          if (process.env.SCREENSHOTS) {
-            const file = path.join(process.env.SCREENSHOTS, `units-${name}-${colorScheme}.png`);
-            await page.locator("#units").screenshot({ path: file });
+    test(`${name}: a table, a chart, six aspects, and what was not measured`, async () => {
+      await open({ file: QUICK, viewport }, async (page) => {
+        await inBoth(page, (colorScheme) => picture(page.locator("#units"), `units-${name}-${colorScheme}`));
+        const { rows, charts, aspects } = await page.evaluate(inPage.units);
+        for (const act of ["make", "switch", "wake", "hand over", "keep", "lose"]) {
+          const of = rows.filter((row) => row.what.startsWith(act));
+          assert.ok(of.length > 0, `nothing is said of ${act}`);
+          for (const { what, cells } of of) {
+            assert.ok(cells.some((cell) => /\d|threadgauge run|no experiment|no figure/.test(cell)), `${what}: ${cells.join("; ")}`);
           }
-          const { rows, charts, aspects } = await page.evaluate(inPage.units);
-          for (const act of ["make", "switch", "wake", "hand over", "keep", "lose"]) {
-            const of = rows.filter((row) => row.what.startsWith(act));
-            assert.ok(of.length > 0, `nothing is said of ${act}`);
-            for (const { what, cells } of of) {
-              assert.ok(cells.some((cell) => /\d|threadgauge run|no experiment|no figure/.test(cell)), `${what}: ${cells.join("; ")}`);
-            }
+        }
+        assert.equal(charts, 1);
+        assert.equal(aspects.length, 6);
+        for (const { name, answers, text } of aspects) {
+          assert.ok(answers.length > 0 || /no run on/.test(text), `${name} is answered`);
+          for (const answer of answers) {
+            assert.match(answer, /here .*\d.*the rule: |not measured|not testable|inconclusive/, `${name}: ${answer}`);
           }
-          assert.equal(charts, 1);
-          assert.equal(aspects.length, 6);
-          for (const { name, answers, text } of aspects) {
-            assert.ok(answers.length > 0 || /no run on/.test(text), `${name} is answered`);
-            for (const answer of answers) {
-              assert.match(answer, /here .*\d.*the rule: |not measured|not testable|inconclusive/, `${name}: ${answer}`);
-            }
-          }
-        });
+        }
       });
-    }
+    });
   }
 
   test("each link of it leads to something that can be seen, folded or not", async () => {
@@ -227,7 +230,7 @@ describe("charts", () => {
   test("are there, and each has drawn something", async () => {
     for (const viewport of [PHONE, DESK]) {
       await open({ viewport }, async (page) => {
-        await page.evaluate(inPage.unfold);
+        await page.evaluate(inPage.unfoldEachKind);
         const charts = await page.evaluate(inPage.charts);
         assert.ok(charts.length > 0, "the page has a chart");
         for (const chart of charts) {
@@ -245,7 +248,7 @@ describe("charts", () => {
     );
     assert.ok(figures.length > 0, "the run has a figure (if not: were all samples disturbed?)");
     await open({}, async (page) => {
-      await page.evaluate(inPage.unfold);
+      await page.evaluate(inPage.unfoldEachKind);
       const charts = await page.evaluate(inPage.charts);
       const alike = await page.locator("figure", { hasText: "No chart: " }).allTextContents();
       for (const figure of figures) {
@@ -268,21 +271,21 @@ describe("charts", () => {
 describe("charts of every experiment of units", () => {
   for (const file of MORE) {
     for (const [name, viewport] of Object.entries({ phone: PHONE, desk: DESK })) {
-      for (const colorScheme of ["light", "dark"]) {
-        test(`${nameOf(file)}, ${name}, ${colorScheme}`, async () => {
-          await open({ file, viewport, colorScheme }, async (page) => {
-            await page.evaluate(inPage.unfold);
-            const charts = await page.evaluate(inPage.charts);
-            assert.ok(charts.length > 0, "the page has a chart");
-            for (const chart of charts) assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
-            assert.deepEqual(await page.evaluate(inPage.cutNames), [], "every name beside a chart is whole");
-            assert.deepEqual(await page.evaluate(inPage.coveredMarks), [], "every mark of a chart can be seen");
-            assert.deepEqual(await page.evaluate(inPage.cutText), []);
-            assert.deepEqual(await page.evaluate(inPage.overflow), []);
-            assert.deepEqual(await page.evaluate(inPage.faintText), []);
+      test(`${nameOf(file)}, ${name}`, async () => {
+        await open({ file, viewport }, async (page) => {
+          await page.evaluate(inPage.unfold);
+          const charts = await page.evaluate(inPage.charts);
+          assert.ok(charts.length > 0, "the page has a chart");
+          for (const chart of charts) assert.equal(chart.emptyPanels, 0, `every panel of ${chart.name} has drawn a mark`);
+          assert.deepEqual(await page.evaluate(inPage.cutNames), [], "every name beside a chart is whole");
+          assert.deepEqual(await page.evaluate(inPage.cutText), []);
+          assert.deepEqual(await page.evaluate(inPage.overflow), []);
+          await inBoth(page, async (colorScheme) => {
+            assert.deepEqual(await page.evaluate(inPage.coveredMarks), [], `every mark can be seen, ${colorScheme}`);
+            assert.deepEqual(await page.evaluate(inPage.faintText), [], colorScheme);
           });
         });
-      }
+      });
     }
   }
 });
@@ -290,7 +293,8 @@ describe("charts of every experiment of units", () => {
 describe("raw samples", () => {
   test("are folded away at first and appear on demand", async () => {
     await open({}, async (page) => {
-      const fold = page.locator("details", { has: page.locator("> summary", { hasText: /samples/i }) }).first();
+      const fold = page.locator("details.raw").first();
+      assert.match(await fold.locator("> summary").textContent(), /samples/i);
       const row = fold.locator("tbody tr").first();
       assert.ok(!(await row.isVisible()), "the samples are folded away");
       await page.locator("details.everything", { has: fold }).first().locator("> summary").click();

@@ -287,16 +287,19 @@ impl OfClient {
 /// How bytes differ from those expected, but for what may.
 fn other_bytes(protocol: BuiltIn, came: &[u8], expected: &[u8]) -> Option<String> {
     let (came, expected) = (comparable(protocol, came), comparable(protocol, expected));
+    if came == expected {
+        return None;
+    }
     let equal = came
         .iter()
         .zip(&expected)
         .take_while(|(came, expected)| came == expected);
     let equal = equal.count();
     let shown = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-    (came != expected).then(|| {
-        let (came, expected) = (shown(&came[equal..]), shown(&expected[equal..]));
-        format!("after {equal} equal bytes {came:?} came instead of {expected:?}")
-    })
+    let (came, expected) = (shown(&came[equal..]), shown(&expected[equal..]));
+    Some(format!(
+        "after {equal} equal bytes {came:?} came instead of {expected:?}"
+    ))
 }
 
 /// Bytes without what may differ from one time to another.
