@@ -429,7 +429,7 @@ fn a_task_has_its_cpu_time_by_a_rate_a_page_and_a_log() {
             let _ = write!(client, "HTTP/1.0 200 OK\r\n\r\ndone_total {}\n", 100 * asked);
         }
     });
-    let seen = observed(&[&[&*pid, "--counter", &page], &long[..]].concat());
+    let seen = observed(&[&[&*pid, "--counter", &page], &SHORT[..]].concat());
     // One at its first look, and one more at each that follows.
     let looks = seen["looks"].as_f64().unwrap();
     assert_eq!(seen["task"]["tasks"], 100.0 * (looks - 1.0), "{seen:#}");
@@ -438,7 +438,7 @@ fn a_task_has_its_cpu_time_by_a_rate_a_page_and_a_log() {
     fs::write(&log, "before\n").unwrap();
     let arguments = [
         &["observe", &*pid, "--json", "--log", log.to_str().unwrap()],
-        &long[..],
+        &SHORT[..],
     ]
     .concat();
     let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
