@@ -222,7 +222,11 @@ fn the_workflow_for_github_fails_on_a_slower_commit_and_passes_an_equal_one() {
     );
     let (_, code, said) = on_github(
         "0.02",
-        &[("ROUNDS", "1"), ("RUNS", "2"), ("FAIL_ON", "slower:1000%,unknown:100%")],
+        &[
+            ("ROUNDS", "1"),
+            ("RUNS", "2"),
+            ("FAIL_ON", "slower:1000%,unknown:100%"),
+        ],
     );
     assert_eq!(code, Some(0), "{said}");
 }
