@@ -35,6 +35,7 @@ pub mod server_designs;
 pub mod servers;
 pub mod source_004;
 pub mod stages;
+pub mod states;
 pub mod subscriptions;
 pub mod turnaround;
 pub mod twin;

@@ -70,23 +70,31 @@ fn text(history: &History, style: &Style) -> String {
     }
     let _ = writeln!(out);
     out.push_str(&paragraph(&tally(history), style.width, ""));
-    let mut of = "";
-    for course in &history.courses {
-        let experiment = course.case.split('/').next().unwrap_or_default();
-        if experiment != of {
-            of = experiment;
-            let head = format!(
-                "{} ({})",
-                clean(experiment),
-                units::metric_name(&clean(&course.metric))
-            );
-            let _ = writeln!(out, "\n{}", paint(style, Ink::Bold, &head));
+    let experiment = |course: &&Course| course.case.split('/').next().unwrap_or_default().to_owned();
+    for courses in history.courses.chunk_by(|a, b| experiment(&a) == experiment(&b)) {
+        let of = experiment(&&courses[0]);
+        let metric = units::metric_name(&clean(&courses[0].metric));
+        let head = format!("{} ({metric})", clean(&of));
+        let _ = writeln!(out, "\n{}", paint(style, Ink::Bold, &head));
+        // Who looks for one figure among hundreds takes another form.
+        let (changed, others): (Vec<&Course>, Vec<&Course>) =
+            courses.iter().partition(|course| !course.changes.is_empty());
+        let shown = SHOWN.saturating_sub(changed.len()).min(others.len());
+        let left_out = others.len() - shown;
+        for course in changed.into_iter().chain(others.into_iter().take(shown)) {
+            out.push_str(&paragraph(
+                &format!("{} {}", now(course), of_experiment(course, &of)),
+                style.width,
+                &format!("  {} ", bars(course, history.runs.len())),
+            ));
         }
-        out.push_str(&paragraph(
-            &format!("{} {}", now(course), of_experiment(course, experiment)),
-            style.width,
-            &format!("  {} ", bars(course, history.runs.len())),
-        ));
+        if left_out > 0 {
+            let says = format!(
+                "and {} without a change; --format html and json have all",
+                counted(left_out, "figure")
+            );
+            out.push_str(&paragraph(&says, style.width, "  "));
+        }
     }
     let _ = writeln!(out);
     out.push_str(&paragraph(
@@ -96,6 +104,9 @@ fn text(history: &History, style: &Style) -> String {
     ));
     out
 }
+
+/// Of an experiment, at most so many courses are lines of the text, and all that changed.
+const SHOWN: usize = 12;
 
 /// A case without the name of its experiment.
 fn of_experiment(course: &Course, experiment: &str) -> String {
@@ -304,6 +315,26 @@ mod tests {
             colour: false,
         };
         insta::assert_snapshot!(history_text(&[history()], &style));
+    }
+
+    #[test]
+    fn of_many_figures_those_that_changed_are_lines_and_the_rest_is_counted() {
+        let mut history = history();
+        let changed = history.courses.remove(0);
+        let flat = history.courses[0].clone();
+        let many = (0..40).map(|n| Course {
+            case: format!("create/unit=process,count={n}"),
+            ..flat.clone()
+        });
+        history.courses = many.chain([changed]).collect();
+        let text = history_text(&[history], &Style::default());
+        let lines = text.lines().filter(|line| line.contains("unit=process")).count();
+        assert_eq!(lines, SHOWN - 1, "{text}");
+        assert!(
+            text.contains("and 29 figures without a change; --format html and json have all"),
+            "{text}"
+        );
+        assert_eq!(text.matches("unit=thread,count=200").count(), 2, "{text}");
     }
 
     #[test]

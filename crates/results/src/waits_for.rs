@@ -61,17 +61,21 @@ impl WaitsFor {
     pub const fn lacks(self) -> Option<&'static str> {
         Some(match self {
             Self::Preemption => {
-                "needs the same machine booted with and without kernel preemption: run once under each and compare the \
-                 two result folders"
+                "needs the same machine booted with and without kernel preemption: run by turns under each, three times at \
+                 least, and give both folders of runs to `threadgauge claims`"
             }
             Self::Smt => {
-                "needs the same machine with SMT on and off: run once with each and compare the two result folders"
+                "needs the same machine with SMT on and off: run by turns with each, three times at least, and give both \
+                 folders of runs to `threadgauge claims`"
             }
             Self::Kernel => {
-                "needs two kernels: run once under each, with the old thread library re-created, and compare the two \
-                 result folders"
+                "needs two kernels: run by turns under each, three times at least, with the old thread library re-created, \
+                 and give both folders of runs to `threadgauge claims`"
             }
-            Self::System => "needs the results of two operating systems on the same machine",
+            Self::System => {
+                "needs two systems on the same machine: run by turns under each, three times at least, and give both \
+                 folders of runs to `threadgauge claims`"
+            }
             Self::Extinct => "needs a system that no longer exists",
             Self::Nothing | Self::Cpus(_) | Self::Siblings | Self::OldLibrary => return None,
         })

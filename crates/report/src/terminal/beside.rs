@@ -14,6 +14,8 @@ pub struct ClaimColumns {
     pub claim: ClaimRow,
     /// By column: its name, and what each of its runs says.
     pub columns: Vec<(String, Vec<Said>)>,
+    /// What the columns say together, of a claim about two states of a machine that no single run decides.
+    pub together: Option<Said>,
 }
 
 /// What a run says of a claim.
@@ -42,8 +44,17 @@ pub fn claims_beside(rows: &[ClaimColumns], style: &Style) -> String {
     for row in rows {
         out.push('\n');
         out.push_str(&paragraph(&row.claim.claim, style.width, ""));
-        for (name, said) in &row.columns {
-            out.push_str(&paragraph(&column(said), style.width, &format!("  {name}: ")));
+        match &row.together {
+            // A run of one state has nothing to say of it.
+            Some(said) => {
+                let said = column(std::slice::from_ref(said));
+                out.push_str(&paragraph(&said, style.width, "  together: "));
+            }
+            None => {
+                for (name, said) in &row.columns {
+                    out.push_str(&paragraph(&column(said), style.width, &format!("  {name}: ")));
+                }
+            }
         }
         let mut lines = vec![format!("Rule: {}", row.claim.rule)];
         lines.extend(row.claim.published.as_ref().map(|of| format!("published {of}")));
@@ -123,6 +134,7 @@ mod tests {
                 reason: None,
                 note: None,
             },
+            together: None,
             columns: columns
                 .iter()
                 .map(|(name, said)| ((*name).to_owned(), said.to_vec()))
@@ -146,6 +158,10 @@ mod tests {
             ("a", &[said("holds", None), said("inconclusive", None)]),
             ("b", &[said("not run: create", None)]),
         ]);
-        insta::assert_snapshot!(claims_beside(&[of, torn], &Style::default()));
+        let of_states = ClaimColumns {
+            together: Some(said("holds", Some("1.01 [1.00, 1.02] by 3 runs of a and 3 of b"))),
+            ..torn.clone()
+        };
+        insta::assert_snapshot!(claims_beside(&[of, torn, of_states], &Style::default()));
     }
 }

@@ -15,10 +15,10 @@ pub fn machine_differences(a: &Value, b: &Value) -> Vec<String> {
 }
 
 /// A fact that differs, as it is shown.
-struct Differs {
-    fact: &'static str,
-    a: String,
-    b: String,
+pub(super) struct Differs {
+    pub(super) fact: &'static str,
+    pub(super) a: String,
+    pub(super) b: String,
 }
 
 const FACTS: [&str; 29] = [
@@ -53,7 +53,7 @@ const FACTS: [&str; 29] = [
     QUOTA,
 ];
 
-fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
+pub(super) fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
     FACTS.into_iter().filter_map(move |name| {
         let (x, y) = (fact(a, name)?, fact(b, name)?);
         (x != y).then(|| {

@@ -83,11 +83,7 @@ impl Cell {
 
 fn several(a: &Repeated, b: &Repeated) -> Compared {
     let pairs = partners(&a.runs, &b.runs);
-    let order = match &pairs {
-        Some(_) => Order::InTurns,
-        None if alternate(&a.runs, &b.runs) => Order::Alternating,
-        None => Order::Apart,
-    };
+    let order = order(a, b);
     let (cells, doubts) = cells(a, b, pairs.as_deref());
     let mut warnings = of_sides(a, b);
     for (name, one, other) in [("A", a, b), ("B", b, a)] {
@@ -173,6 +169,15 @@ fn several(a: &Repeated, b: &Repeated) -> Compared {
         }),
         lost: lost(&documents(a), &documents(b)),
         rows: rows.collect(),
+    }
+}
+
+/// How the runs of two sides lie in time.
+pub(super) fn order(a: &Repeated, b: &Repeated) -> Order {
+    match partners(&a.runs, &b.runs) {
+        Some(_) => Order::InTurns,
+        None if alternate(&a.runs, &b.runs) => Order::Alternating,
+        None => Order::Apart,
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use serde_json::{Value, to_value};
 use threadgauge_experiments::decided_by;
+use threadgauge_experiments::states::decided_by_states;
 use threadgauge_machine::{CpuList, fingerprint};
 use threadgauge_report::{ClaimColumns, ClaimRow, Said, claims_beside, claims_table};
 use threadgauge_results::published::{named, sources};
@@ -54,16 +55,22 @@ fn findings(data: &RunData) -> Findings<'_> {
     findings.filter_map(|f| Some((f.claim.as_deref()?, f))).collect()
 }
 
-/// Prints what each of several runs says, a column a side.
+/// Prints what each of several runs says, a column a side, and what they say together of two states of a machine.
 fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
+    let by_states = decided_by_states(sides);
+    let together = |claim: &Claim| by_states.iter().find(|found| found.claim.id == claim.id);
     let names = column_names(sides, !options.operands.name.is_empty());
     let columns: Vec<(String, Vec<(&RunData, Findings<'_>)>)> = (names.into_iter().zip(sides))
         .map(|(name, side)| (name, side.runs.iter().map(|run| (run, findings(run))).collect()))
         .collect();
     let of = |claim: &Claim| -> Vec<Option<&Finding>> {
         let runs = columns.iter().flat_map(|(_, runs)| runs);
-        runs.map(|(_, findings)| findings.get(claim.id.as_str()).copied())
-            .collect()
+        match together(claim) {
+            Some(found) => vec![Some(&found.finding)],
+            None => runs
+                .map(|(_, findings)| findings.get(claim.id.as_str()).copied())
+                .collect(),
+        }
     };
     let chosen = all().iter().filter(|claim| is_chosen(options, claim, &of(claim)));
     if options.json {
@@ -78,25 +85,42 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
             serde_json::json!({
                 "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
                 "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
-                "columns": columns.collect::<Vec<_>>(),
+                "columns": columns.collect::<Vec<_>>(), 
+                "together": together(claim).map(|found| serde_json::json!({
+                    "state": state(claim, Some(&found.finding)), "finding": found.finding, "by": found.by,
+                })),
             })
         });
         print_json(&rows.collect::<Vec<_>>())?;
         return Ok(Verdict::Done);
     }
+    let said = |claim: &Claim, finding: Option<&Finding>| {
+        let row = row(claim, finding);
+        Said {
+            state: row.state,
+            measured: row.measured,
+            reason: row.reason,
+        }
+    };
     let rows = chosen.map(|claim| ClaimColumns {
         claim: row(claim, None),
+        together: together(claim).map(|found| {
+            let said = said(claim, Some(&found.finding));
+            let by = found
+                .by
+                .as_ref()
+                .map_or_else(String::new, |by| format!(" by {by}"));
+            Said {
+                measured: said.measured.map(|measured| measured + &by),
+                ..said
+            }
+        }),
         columns: columns
             .iter()
             .map(|(name, runs)| {
-                let said = runs.iter().map(|(_, findings)| {
-                    let row = row(claim, findings.get(claim.id.as_str()).copied());
-                    Said {
-                        state: row.state,
-                        measured: row.measured,
-                        reason: row.reason,
-                    }
-                });
+                let said = runs
+                    .iter()
+                    .map(|(_, findings)| said(claim, findings.get(claim.id.as_str()).copied()));
                 (name.clone(), said.collect())
             })
             .collect(),

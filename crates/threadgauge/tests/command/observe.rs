@@ -343,6 +343,10 @@ fn what_cannot_be_observed_is_named() {
     assert!(said.contains("`/no/such/program` cannot be started"), "{said}");
     let said = refused(&["observe", "--command", "sh -c 'a"]);
     assert!(said.contains("a quote is open"), "{said}");
+    for none in ["-1", "0", "nginx"] {
+        let said = refused(&["observe", none]);
+        assert!(said.contains("which `pgrep -n NAME` finds"), "{said}");
+    }
     // Process ids end below this.
     let said = refused(&["observe", "1073741824"]);
     assert!(said.contains("there is no process 1073741824"), "{said}");

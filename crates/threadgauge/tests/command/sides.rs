@@ -268,3 +268,27 @@ fn claims_of_several_stand_beside_one_another() {
     assert!(shown.contains(" in 2 of 2"), "{shown}");
     assert!(refused(&claims(&["old/0", "old/0/."])).contains("named twice"));
 }
+
+#[test]
+fn claims_about_two_states_are_held_to_runs_of_both_and_say_what_they_lack() {
+    let dir = tempfile::tempdir().unwrap();
+    by_turns(dir.path());
+    let claims = |arguments: &[&str]| {
+        let all = [&["claims", "old", "new", "--text"], arguments].concat();
+        threadgauge(dir.path(), &all)
+    };
+    // Each made-up run has a kernel of its own.
+    let of = &json(&claims(&["kernel-upgrade-no-gain", "--json"]))[0];
+    assert_eq!(of["together"]["state"], "not-testable", "{of}");
+    let reason = &of["together"]["finding"]["reason"];
+    assert_eq!(reason, "the kernel is not the same in all runs of old", "{of}");
+    let shown = text(&claims(&["smt-no-effect-on-creation"]).stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("together: – not testable. Why: SMT is not known of old"),
+        "{shown}"
+    );
+    // Those of one state are as they were.
+    let of = &json(&claims(&["thread-create-faster-on-one-cpu", "--json"]))[0];
+    assert!(of["together"].is_null(), "{of}");
+}

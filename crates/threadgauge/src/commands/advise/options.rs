@@ -11,6 +11,8 @@ use threadgauge_advise::settings::programs;
 use threadgauge_advise::{Description, workload};
 use threadgauge_load::Span;
 
+use crate::commands::observe::options::process_id;
+
 /// A workload, as far as the user says it. A value below nothing is refused as a value, not taken for an option.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct WorkloadOptions {
@@ -220,7 +222,7 @@ pub struct AdviseOptions {
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Observe this process for CPU time and waits of a task; needs --rate, how many tasks a second it does now
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), requires = "rate")]
+    #[arg(long, value_name = "PID", value_parser = process_id, allow_negative_numbers = true, requires = "rate")]
     pub like: Option<i32>,
     /// CPUs of the machine it is for, if not this one
     #[arg(

@@ -21,7 +21,7 @@ const MOST_INTERVAL: Duration = Duration::from_secs(60 * 60);
 #[command(group(ArgGroup::new("whom").required(true).args(["pid", "command"])))]
 pub struct ObserveOptions {
     /// The process; all below it is observed, too
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process_id, allow_negative_numbers = true)]
     pub pid: Option<i32>,
     /// A command to start and observe; it is split into words as a shell does, and no shell runs it. What it prints
     /// goes to standard error; it is asked to end when observing ends before it
@@ -126,6 +126,16 @@ impl ObserveOptions {
         asked.extend(log.as_ref().map(|log| format!("--log {}", log.display())));
         asked
     }
+}
+
+/// A process by its number.
+///
+/// # Errors
+///
+/// Anything else: what it should be, and what finds it.
+pub fn process_id(text: &str) -> Result<i32, &'static str> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or("a process is named by its number, such as 1234, which `pgrep -n NAME` finds")
 }
 
 #[cfg(test)]

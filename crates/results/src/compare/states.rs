@@ -1,0 +1,390 @@
+//! Two sides as two states of one machine: with and without kernel preemption, under two kernels, with SMT on and off.
+//!
+//! Claims about such states are decided by no single run. Here it is held to what they ask for: that nothing differs
+//! but the state, and that a state has three runs at least, by turns with those of the other. The unit is a run, so the
+//! spread between runs of a state (between boots, where it takes a boot) is in every interval.
+
+use serde_json::Value;
+use threadgauge_stats::{Better, Comparison, compare_runs};
+
+use super::compared::{Order, Repeated, RunData};
+use super::setting::{Differs, differences};
+use super::several::{figure, order};
+use crate::units::counted;
+use crate::{Lack, Need, Params, WaitsFor};
+
+/// A state needs so many runs: of two nothing is known of how far its runs lie apart.
+const FEWEST_RUNS: usize = 3;
+
+/// The two sides in the order in which claims name them as base and change: preemption or SMT off and on, the older
+/// kernel and the newer; of two systems the order says nothing.
+///
+/// # Errors
+///
+/// What they lack for being two states of one machine that `waits` is about: in words that name the sides.
+pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Result<[&'a Repeated; 2], Lack> {
+    let states = [state(waits, a)?, state(waits, b)?];
+    let [of_a, of_b] = &states;
+    if of_a == of_b {
+        return Err(lacks(format!(
+            "{} and {} do not differ in {}: {of_a} in both",
+            a.name,
+            b.name,
+            subject(waits)
+        )));
+    }
+    if let Some(more) = differs_besides(waits, a, b) {
+        return Err(lacks(format!(
+            "{} and {} differ in more than {}: {more}",
+            a.name,
+            b.name,
+            subject(waits)
+        )));
+    }
+    for side in [a, b] {
+        if side.runs.iter().any(|run| is_emulated(&run.results.machine)) {
+            return Err(lacks(format!(
+                "{} ran on an emulated processor, whose times are not a machine's",
+                side.name
+            )));
+        }
+        if side.runs.len() < FEWEST_RUNS {
+            return Err(Lack::new(
+                Need::Figures,
+                format!(
+                    "{} has {}, and how far runs of a state lie apart takes {FEWEST_RUNS}",
+                    side.name,
+                    counted(side.runs.len(), "run")
+                ),
+            ));
+        }
+    }
+    if order(a, b) == Order::Apart {
+        return Err(Lack::new(
+            Need::Figures,
+            format!(
+                "the runs of {} and {} were not made by turns, so what the machine did in between is not told from the state",
+                a.name, b.name
+            ),
+        ));
+    }
+    Ok(if of_a <= of_b { [a, b] } else { [b, a] })
+}
+
+/// What two states differ in, in words.
+const fn subject(waits: WaitsFor) -> &'static str {
+    match waits {
+        WaitsFor::Preemption => "kernel preemption",
+        WaitsFor::Smt => "SMT",
+        WaitsFor::Kernel => "the kernel",
+        _ => "the system",
+    }
+}
+
+fn lacks(says: String) -> Lack {
+    Lack::new(Need::System, says)
+}
+
+/// What a side's state is; states of a kind are ordered as a claim names them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Switch(bool),
+    Version(Vec<u64>, String),
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            Self::Version(_, name) => f.write_str(name),
+        }
+    }
+}
+
+/// The state of all runs of a side.
+fn state(waits: WaitsFor, side: &Repeated) -> Result<State, Lack> {
+    let of = |run: &RunData| state_of(waits, &run.results.machine);
+    let unknown = || lacks(format!("{} is not known of {}", subject(waits), side.name));
+    let first = side.runs.first().and_then(of).ok_or_else(unknown)?;
+    match side.runs.iter().all(|run| of(run).as_ref() == Some(&first)) {
+        true => Ok(first),
+        false => Err(lacks(format!(
+            "{} is not the same in all runs of {}",
+            subject(waits),
+            side.name
+        ))),
+    }
+}
+
+fn state_of(waits: WaitsFor, machine: &Value) -> Option<State> {
+    let text = |name: &str| machine.get(name).and_then(Value::as_str);
+    match waits {
+        WaitsFor::Preemption => match text("preemption")?.split(' ').next()? {
+            "none" | "voluntary" => Some(State::Switch(false)),
+            "full" => Some(State::Switch(true)),
+            // A lazy kernel is neither.
+            _ => None,
+        },
+        WaitsFor::Smt => machine.get("smt")?.as_bool().map(State::Switch),
+        WaitsFor::Kernel | WaitsFor::System => {
+            let name = text("kernel")?;
+            let numbers = name.split(|c: char| !c.is_ascii_digit());
+            let numbers = numbers.filter_map(|number| number.parse().ok()).collect();
+            Some(State::Version(numbers, name.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// The first fact in which any run of both sides differs from the first of A, beyond what belongs to the state.
+fn differs_besides(waits: WaitsFor, a: &Repeated, b: &Repeated) -> Option<String> {
+    let first = a.runs.first()?;
+    let others = a.runs.iter().skip(1).chain(&b.runs);
+    others
+        .flat_map(|other| {
+            let differ = differences(&first.results.machine, &other.results.machine);
+            differ
+                .filter(|of| !belongs(waits, of.fact))
+                .map(|Differs { fact, a, b }| {
+                    format!("{fact} is {a} in {} and {b} in {}", first.name, other.name)
+                })
+                .collect::<Vec<_>>()
+        })
+        .next()
+}
+
+/// Whether a fact is, or comes with, the state that a claim is about.
+fn belongs(waits: WaitsFor, fact: &str) -> bool {
+    match waits {
+        WaitsFor::Preemption => fact == "preemption",
+        // What is done against faults of processors says what it does about siblings.
+        WaitsFor::Smt => {
+            fact.starts_with("topology.") || ["smt", "cpus", "effective_cpus", "mitigations"].contains(&fact)
+        }
+        WaitsFor::Kernel => ["kernel", "scheduler", "mitigations"].contains(&fact),
+        // All that a system says of itself is its own; the machine below is the same.
+        WaitsFor::System => !["cpu_model", "cpus", "smt", "cgroup.quota_cpus"].contains(&fact),
+        _ => false,
+    }
+}
+
+/// Whether the processor is a program: QEMU without the help of the hardware.
+fn is_emulated(machine: &Value) -> bool {
+    let says = |name: &str, words: &str| {
+        let text = machine.get(name).and_then(Value::as_str);
+        text.is_some_and(|text| text.contains(words))
+    };
+    says("hypervisor", "TCG") || says("cpu_model", "QEMU TCG")
+}
+
+/// A figure of some cases in one state over that in another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfStates {
+    /// The second over the first.
+    pub ratio: f64,
+    /// 95 %, with the spread between runs of a state.
+    pub ci95: Option<[f64; 2]>,
+    /// How many cases it is of.
+    pub cases: usize,
+}
+
+/// `metric` of those cases of `experiment` that all runs have figures of and `is_meant` chooses: of each run the
+/// geometric mean over them, and of the second side's runs the ratio to the first's. None where there is no such case.
+#[must_use]
+pub fn ratio_of_states(
+    [first, second]: [&Repeated; 2],
+    experiment: &str,
+    metric: &str,
+    is_meant: impl Fn(&Params) -> bool,
+) -> Option<OfStates> {
+    let runs = || first.runs.iter().chain(&second.runs);
+    let of = first.runs.first()?.results.experiments.iter();
+    let cases = of
+        .filter(|e| e.id == experiment)
+        .flat_map(|e| &e.cases)
+        .filter(|case| is_meant(&case.params));
+    // By case, the logarithms of its figures, run by run.
+    let logs: Vec<Vec<f64>> = cases
+        .filter_map(|case| {
+            runs()
+                .map(|run| figure(run, experiment, &case.id, metric).map(f64::ln))
+                .collect()
+        })
+        .collect();
+    let mean = |run: usize| (logs.iter().map(|of| of[run]).sum::<f64>() / logs.len() as f64).exp();
+    let means: Vec<f64> = (0..runs().count()).map(mean).collect();
+    let (of_first, of_second) = means.split_at(first.runs.len());
+    let Comparison { ratio, ci95, .. } = compare_runs(of_first, of_second, Better::Lower).ok()?;
+    (!logs.is_empty()).then_some(OfStates {
+        ratio,
+        ci95: ci95.map(|ci| [ci.low, ci.high]),
+        cases: logs.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::made::timed;
+    use super::*;
+
+    /// Runs of one case at these times, on such a machine, begun at every other minute from `minute` on.
+    fn side(name: &str, machine: &Value, minute: usize, ns: &[f64]) -> Repeated {
+        let run = |(n, ns): (usize, &f64)| {
+            let mut run = timed(&format!("{name}/{n}"), &[(1, *ns), (2, 2.0 * ns)], 1.0);
+            run.results.machine = machine.clone();
+            run.results.run.started = format!("2026-01-01T00:{:02}:00Z", minute + 2 * n);
+            run
+        };
+        Repeated {
+            name: name.to_owned(),
+            runs: ns.iter().enumerate().map(run).collect(),
+        }
+    }
+
+    fn machine(kernel: &str, preemption: &str, smt: bool) -> Value {
+        json!({
+            "kernel": kernel, "preemption": preemption, "smt": smt, "cpus": if smt { 4 } else { 2 },
+            "cpu_model": "A processor", "hypervisor": null,
+        })
+    }
+
+    const OLD: &str = "6.9.1-generic";
+    const NEW: &str = "6.12.0-generic";
+    const NS: [f64; 3] = [100.0, 101.0, 99.0];
+
+    fn lack(waits: WaitsFor, a: &Repeated, b: &Repeated) -> (Need, String) {
+        let lack = two_states(waits, a, b).unwrap_err();
+        (lack.of, lack.says)
+    }
+
+    #[test]
+    fn sides_come_in_the_order_in_which_claims_name_states() {
+        let of = |name: &str, machine: Value, minute| side(name, &machine, minute, &NS);
+        for (waits, first, second) in [
+            (
+                WaitsFor::Preemption,
+                machine(OLD, "voluntary (dynamic)", true),
+                machine(OLD, "full (dynamic)", true),
+            ),
+            (
+                WaitsFor::Smt,
+                machine(OLD, "none", false),
+                machine(OLD, "none", true),
+            ),
+            // By number, not by letter.
+            (
+                WaitsFor::Kernel,
+                machine(OLD, "none", true),
+                machine(NEW, "none", true),
+            ),
+        ] {
+            let (first, second) = (of("first", first, 0), of("second", second, 1));
+            for (a, b) in [(&first, &second), (&second, &first)] {
+                let sides = two_states(waits, a, b).unwrap().map(|side| side.name.as_str());
+                assert_eq!(sides, ["first", "second"], "{waits}");
+            }
+        }
+        let (a, b) = (
+            of("a", machine(NEW, "full", false), 0),
+            of("b", machine("4.4.0", "none", false), 1),
+        );
+        assert!(two_states(WaitsFor::System, &a, &b).is_ok());
+    }
+
+    #[test]
+    fn what_differs_besides_or_not_at_all_is_named() {
+        let usual = side("usual", &machine(OLD, "none", true), 0, &NS);
+        let with = |change: fn(&mut Value)| {
+            let mut other = machine(OLD, "full", true);
+            change(&mut other);
+            side("other", &other, 1, &NS)
+        };
+        let preemption = |other: &Repeated| lack(WaitsFor::Preemption, &usual, other);
+        assert_eq!(
+            preemption(&with(|m| m["kernel"] = json!("6.12"))),
+            (
+                Need::System,
+                r#"usual and other differ in more than kernel preemption: kernel is "6.9.1-generic" in usual/0 and "6.12" in other/0"#
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            preemption(&with(|m| m["preemption"] = json!("none"))),
+            (
+                Need::System,
+                "usual and other do not differ in kernel preemption: off in both".to_owned()
+            )
+        );
+        assert_eq!(
+            preemption(&with(|m| m["preemption"] = json!("lazy"))).1,
+            "kernel preemption is not known of other"
+        );
+        assert!(
+            preemption(&with(|m| m["hypervisor"] = json!("TCGTCGTCGTCG")))
+                .1
+                .contains("differ in more")
+        );
+        let mut mixed = with(|_| ());
+        mixed.runs[2].results.machine = usual.runs[0].results.machine.clone();
+        assert_eq!(
+            preemption(&mixed).1,
+            "kernel preemption is not the same in all runs of other"
+        );
+        let emulated = |preemption: &str, minute| {
+            let mut of = machine(OLD, preemption, true);
+            of["hypervisor"] = json!("TCGTCGTCGTCG");
+            side(preemption, &of, minute, &NS)
+        };
+        let (of, says) = lack(WaitsFor::Preemption, &emulated("none", 0), &emulated("full", 1));
+        assert_eq!(
+            (of, says.as_str()),
+            (
+                Need::System,
+                "none ran on an emulated processor, whose times are not a machine's"
+            )
+        );
+    }
+
+    #[test]
+    fn too_few_runs_and_runs_not_by_turns_leave_it_open() {
+        let [off, on] = ["none", "full"].map(|preemption| machine(OLD, preemption, true));
+        let usual = side("usual", &off, 0, &NS);
+        let few = lack(WaitsFor::Preemption, &usual, &side("few", &on, 1, &NS[..2]));
+        assert_eq!(
+            few,
+            (
+                Need::Figures,
+                "few has 2 runs, and how far runs of a state lie apart takes 3".to_owned()
+            )
+        );
+        let (of, says) = lack(WaitsFor::Preemption, &usual, &side("later", &on, 30, &NS));
+        assert_eq!(of, Need::Figures);
+        assert!(says.contains("were not made by turns"), "{says}");
+    }
+
+    #[test]
+    fn the_ratio_is_of_runs_and_of_the_cases_that_are_meant() {
+        let [off, on] = ["none", "full"].map(|preemption| machine(OLD, preemption, true));
+        let usual = side("usual", &off, 0, &NS);
+        let slower = side("slower", &on, 1, &NS.map(|ns| 1.2 * ns));
+        let of =
+            |is_meant: fn(&Params) -> bool| ratio_of_states([&usual, &slower], "e", "elapsed_ns", is_meant);
+        let all = of(|_| true).unwrap();
+        let [low, high] = all.ci95.unwrap();
+        assert!(
+            (all.ratio - 1.2).abs() < 1e-9 && low < 1.19 && high > 1.21,
+            "{all:?}"
+        );
+        assert_eq!(all.cases, 2);
+        assert_eq!(of(|params| params.int("n") == Some(2)).unwrap().cases, 1);
+        assert_eq!(of(|_| false), None);
+        // A case without figures in one of the runs is not among them.
+        let mut lacking = slower;
+        let samples = lacking.runs[1].samples.get_mut("e").unwrap();
+        samples.retain(|sample| sample.case != "e/n=2");
+        let left = ratio_of_states([&usual, &lacking], "e", "elapsed_ns", |_| true).unwrap();
+        assert_eq!(left.cases, 1);
+    }
+}
