@@ -183,19 +183,19 @@ const fn lacking(lack: Lack) -> Evidence {
 }
 
 impl Statistic {
-    fn of(self, OfStates { ratio, ci95, .. }: OfStates) -> Evidence {
-        let inverse = || (1.0 / ratio, ci95.map(|[low, high]| [1.0 / high, 1.0 / low]));
+    fn of(self, OfStates { ratio, ci, .. }: OfStates) -> Evidence {
+        let inverse = || (1.0 / ratio, ci.map(|[low, high]| [1.0 / high, 1.0 / low]));
         let (value, ci95) = match self {
-            Self::Time => (ratio, ci95),
+            Self::Time => (ratio, ci),
             Self::Speed => inverse(),
             Self::Gain => {
-                let (speed, ci95) = inverse();
-                (speed - 1.0, ci95.map(|ends| ends.map(|end| end - 1.0)))
+                let (speed, ci) = inverse();
+                (speed - 1.0, ci.map(|ends| ends.map(|end| end - 1.0)))
             }
             // Which is the slower one may be open: then the interval begins at no difference.
             Self::Apart => {
-                let (value, ci95) = if ratio < 1.0 { inverse() } else { (ratio, ci95) };
-                (value, ci95.map(|[low, high]| [low.max(1.0), high.max(1.0 / low)]))
+                let (value, ci) = if ratio < 1.0 { inverse() } else { (ratio, ci) };
+                (value, ci.map(|[low, high]| [low.max(1.0), high.max(1.0 / low)]))
             }
         };
         Evidence::Estimate { value, ci95 }
@@ -232,7 +232,10 @@ pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
             None => ByStates {
                 claim,
                 finding: {
-                    let lack = two_states(claim.waits_for, first, second).err()?;
+                    let mut lack = two_states(claim.waits_for, first, second).err()?;
+                    if let Some(needs) = claim.waits_for.lacks().filter(|_| lack.of == Need::System) {
+                        lack.says += &format!("; it {needs}");
+                    }
                     decide(claim, &claim.unit, &lacking(lack), ALPHA)
                 },
                 by: None,
@@ -244,10 +247,17 @@ pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
 
 impl About {
     fn decided(&self, claim: &'static Claim, sides: [&Repeated; 2]) -> ByStates {
+        // Each of several may refute the claim, so each has its share of the error.
+        let alpha = ALPHA / self.quantities.len() as f64;
         let of = |quantity: &'static Quantity| {
+            let Quantity {
+                experiment, metric, ..
+            } = quantity;
             let is_meant = |params: &Params| quantity.is_meant(params);
-            let of = ratio_of_states(sides, quantity.experiment, quantity.metric, is_meant);
-            (quantity, of)
+            (
+                quantity,
+                ratio_of_states(sides, experiment, metric, alpha, is_meant),
+            )
         };
         let measured: Vec<_> = self.quantities.iter().map(of).collect();
         let mut evidence = measured

@@ -70,11 +70,10 @@ fn text(history: &History, style: &Style) -> String {
     }
     let _ = writeln!(out);
     out.push_str(&paragraph(&tally(history), style.width, ""));
-    let experiment = |course: &&Course| course.case.split('/').next().unwrap_or_default().to_owned();
-    for courses in history.courses.chunk_by(|a, b| experiment(&a) == experiment(&b)) {
-        let of = experiment(&&courses[0]);
+    for courses in history.courses.chunk_by(|a, b| experiment(a) == experiment(b)) {
+        let of = experiment(&courses[0]);
         let metric = units::metric_name(&clean(&courses[0].metric));
-        let head = format!("{} ({metric})", clean(&of));
+        let head = format!("{} ({metric})", clean(of));
         let _ = writeln!(out, "\n{}", paint(style, Ink::Bold, &head));
         // Who looks for one figure among hundreds takes another form.
         let (changed, others): (Vec<&Course>, Vec<&Course>) =
@@ -83,7 +82,7 @@ fn text(history: &History, style: &Style) -> String {
         let left_out = others.len() - shown;
         for course in changed.into_iter().chain(others.into_iter().take(shown)) {
             out.push_str(&paragraph(
-                &format!("{} {}", now(course), of_experiment(course, &of)),
+                &format!("{} {}", now(course), of_experiment(course, of)),
                 style.width,
                 &format!("  {} ", bars(course, history.runs.len())),
             ));
@@ -107,6 +106,10 @@ fn text(history: &History, style: &Style) -> String {
 
 /// Of an experiment, at most so many courses are lines of the text, and all that changed.
 const SHOWN: usize = 12;
+
+fn experiment(course: &Course) -> &str {
+    course.case.split('/').next().unwrap_or_default()
+}
 
 /// A case without the name of its experiment.
 fn of_experiment(course: &Course, experiment: &str) -> String {

@@ -5,7 +5,7 @@
 //! spread between runs of a state (between boots, where it takes a boot) is in every interval.
 
 use serde_json::Value;
-use threadgauge_stats::{Better, Comparison, compare_runs};
+use threadgauge_stats::ratio_of_runs;
 
 use super::compared::{Order, Repeated, RunData};
 use super::setting::{Differs, differences};
@@ -182,19 +182,21 @@ fn is_emulated(machine: &Value) -> bool {
 pub struct OfStates {
     /// The second over the first.
     pub ratio: f64,
-    /// 95 %, with the spread between runs of a state.
-    pub ci95: Option<[f64; 2]>,
+    /// With the spread between runs of a state.
+    pub ci: Option<[f64; 2]>,
     /// How many cases it is of.
     pub cases: usize,
 }
 
 /// `metric` of those cases of `experiment` that all runs have figures of and `is_meant` chooses: of each run the
-/// geometric mean over them, and of the second side's runs the ratio to the first's. None where there is no such case.
+/// geometric mean over them, and of the second side's runs the ratio to the first's, with an interval of level
+/// 1 − `alpha`. None where there is no such case.
 #[must_use]
 pub fn ratio_of_states(
     [first, second]: [&Repeated; 2],
     experiment: &str,
     metric: &str,
+    alpha: f64,
     is_meant: impl Fn(&Params) -> bool,
 ) -> Option<OfStates> {
     let runs = || first.runs.iter().chain(&second.runs);
@@ -211,13 +213,16 @@ pub fn ratio_of_states(
                 .collect()
         })
         .collect();
+    if logs.is_empty() {
+        return None;
+    }
     let mean = |run: usize| (logs.iter().map(|of| of[run]).sum::<f64>() / logs.len() as f64).exp();
     let means: Vec<f64> = (0..runs().count()).map(mean).collect();
     let (of_first, of_second) = means.split_at(first.runs.len());
-    let Comparison { ratio, ci95, .. } = compare_runs(of_first, of_second, Better::Lower).ok()?;
-    (!logs.is_empty()).then_some(OfStates {
-        ratio,
-        ci95: ci95.map(|ci| [ci.low, ci.high]),
+    let of = ratio_of_runs(of_first, of_second, alpha).ok()?;
+    Some(OfStates {
+        ratio: of.estimate,
+        ci: of.ci.map(|ci| [ci.low, ci.high]),
         cases: logs.len(),
     })
 }
@@ -369,10 +374,11 @@ mod tests {
         let [off, on] = ["none", "full"].map(|preemption| machine(OLD, preemption, true));
         let usual = side("usual", &off, 0, &NS);
         let slower = side("slower", &on, 1, &NS.map(|ns| 1.2 * ns));
-        let of =
-            |is_meant: fn(&Params) -> bool| ratio_of_states([&usual, &slower], "e", "elapsed_ns", is_meant);
+        let of = |is_meant: fn(&Params) -> bool| {
+            ratio_of_states([&usual, &slower], "e", "elapsed_ns", 0.05, is_meant)
+        };
         let all = of(|_| true).unwrap();
-        let [low, high] = all.ci95.unwrap();
+        let [low, high] = all.ci.unwrap();
         assert!(
             (all.ratio - 1.2).abs() < 1e-9 && low < 1.19 && high > 1.21,
             "{all:?}"
@@ -384,7 +390,7 @@ mod tests {
         let mut lacking = slower;
         let samples = lacking.runs[1].samples.get_mut("e").unwrap();
         samples.retain(|sample| sample.case != "e/n=2");
-        let left = ratio_of_states([&usual, &lacking], "e", "elapsed_ns", |_| true).unwrap();
+        let left = ratio_of_states([&usual, &lacking], "e", "elapsed_ns", 0.05, |_| true).unwrap();
         assert_eq!(left.cases, 1);
     }
 }

@@ -85,7 +85,7 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
             serde_json::json!({
                 "id": claim.id, "source": claim.source, "claim": claim.claim, "rule": claim.rule,
                 "statistic": claim.statistic, "precondition": claim.precondition, "note": claim.note,
-                "columns": columns.collect::<Vec<_>>(), 
+                "columns": columns.collect::<Vec<_>>(),
                 "together": together(claim).map(|found| serde_json::json!({
                     "state": state(claim, Some(&found.finding)), "finding": found.finding, "by": found.by,
                 })),
