@@ -234,7 +234,7 @@ pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
                 finding: {
                     let mut lack = two_states(claim.waits_for, first, second).err()?;
                     if let Some(needs) = claim.waits_for.lacks().filter(|_| lack.of == Need::System) {
-                        lack.says += &format!("; it {needs}");
+                        lack.says += &format!("; the claim {needs}");
                     }
                     decide(claim, &claim.unit, &lacking(lack), ALPHA)
                 },

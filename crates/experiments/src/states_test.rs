@@ -191,7 +191,7 @@ fn of_several_sides_the_two_that_are_the_states_decide_and_else_it_is_said_what_
     let lacks = of(&sides, "smt-no-effect-on-creation");
     assert_eq!(lacks.verdict, Some(Verdict::NotTestable));
     let reason = lacks.reason.unwrap();
-    let begin = "after and before do not differ in SMT: off in both; it needs the same machine with SMT on and off: run";
+    let begin = "after and before do not differ in SMT: off in both; the claim needs the same machine with SMT on and off: ";
     assert!(reason.starts_with(begin), "{reason}");
     // Two kernels, and no figure of what the claim is about.
     let lacks = of(&sides[..2], "kernel-upgrade-no-gain");

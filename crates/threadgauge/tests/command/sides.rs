@@ -282,7 +282,7 @@ fn claims_about_two_states_are_held_to_runs_of_both_and_say_what_they_lack() {
     assert_eq!(of["together"]["state"], "not-testable", "{of}");
     let reason = of["together"]["finding"]["reason"].as_str().unwrap();
     assert!(
-        reason.starts_with("the kernel is not the same in all runs of old; it needs two kernels: "),
+        reason.starts_with("the kernel is not the same in all runs of old; the claim needs two kernels: "),
         "{reason}"
     );
     let shown = text(&claims(&["smt-no-effect-on-creation"]).stdout);
