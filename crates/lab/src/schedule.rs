@@ -159,7 +159,6 @@ pub fn run(
         let history = History::new(store.samples(id)?);
         let estimates = chosen.able().map(|case| (case.params.case_id(id), case.estimate));
         let mut session = Session {
-            experiment,
             chosen,
             later: &all[experiment + 1..],
             budget: time.saturating_sub(used),
@@ -176,6 +175,10 @@ pub fn run(
             looks_once: false,
             active: None,
             repeats: VecDeque::new(),
+            turn: Turn {
+                experiment,
+                ..Turn::default()
+            },
             surroundings: &mut surroundings,
             machine: &mut *machine,
             turns,
@@ -196,8 +199,6 @@ pub fn run(
 
 /// An experiment while it is measured.
 struct Session<'a> {
-    /// Its place in the run, from 0.
-    experiment: usize,
     chosen: &'a Chosen,
     /// The experiments after it.
     later: &'a [Chosen],
@@ -225,6 +226,8 @@ struct Session<'a> {
     active: Option<BTreeSet<String>>,
     /// The repeats to come, in the order in which they are due.
     repeats: VecDeque<Repeat<'a>>,
+    /// How far this run is, as the other one is told.
+    turn: Turn,
     surroundings: &'a mut Surroundings,
     machine: &'a mut dyn Machine,
     turns: &'a mut Turns,
@@ -237,7 +240,8 @@ struct Session<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Repeat<'a> {
     slot: Slot<'a>,
-    turn: Turn,
+    round: u32,
+    attempt: u32,
     /// When it is due: before, the same load would still lie within [`WINDOW`] and mark the repeat too.
     not_before: Duration,
 }
@@ -272,11 +276,10 @@ impl<'a> Session<'a> {
                 }
                 // Once this run has a reason to stop it keeps that reason, even if the other run needs more rounds.
                 stopped = stopped.or_else(|| self.enough(round - 1));
-                let first = self.turn(round, 0, 0);
-                let goes_on = self
-                    .turns
-                    .agree(first, stopped.is_none(), self.machine.interrupts());
-                if !goes_on {
+                (self.turn.round, self.turn.place) = (round, 0);
+                let interrupts = self.machine.interrupts();
+                if !self.turns.agree(self.turn, stopped.is_none(), interrupts) {
+                    self.turn.place = 1;
                     return Ok((!self.looks_once || self.settle()?).then_some(stopped).flatten());
                 }
             }
@@ -382,15 +385,6 @@ impl<'a> Session<'a> {
         (is_reference || is_active) && !self.history.gave_up(&id)
     }
 
-    fn turn(&self, round: u32, attempt: u32, place: usize) -> Turn {
-        Turn {
-            experiment: self.experiment,
-            round,
-            attempt,
-            place,
-        }
-    }
-
     /// How long the run still takes, in this round of at most so many, of which a share is done.
     fn left(&self, [round, most]: [u32; 2], share: f64) -> Duration {
         let first = expected_rounds(self.rule);
@@ -411,11 +405,12 @@ impl<'a> Session<'a> {
     fn round(&mut self, round: u32, most: u32) -> Result<bool, ScheduleError> {
         let order = shuffled(self.chosen, self.record.seed, round);
         for (place, slot) in order.iter().enumerate() {
+            (self.turn.round, self.turn.place) = (round, place);
             let id = slot.case.params.case_id(self.chosen.experiment.id);
             let last = self.history.last(round, &id, slot.copy, slot.nth_try);
             let was_taken = last.map(|last| (last.gated, last.attempt));
             if let Some((gated, attempt)) = was_taken {
-                self.repeat_later(gated, *slot, self.turn(round, attempt, place), self.machine.now());
+                self.repeat_later(gated, *slot, [round, attempt], self.machine.now());
             }
             if was_taken.is_some() || !self.goes_on(slot.case, self.active.as_ref()) {
                 continue;
@@ -434,10 +429,11 @@ impl<'a> Session<'a> {
                 left,
                 whole: left + self.used + self.spent,
             });
-            if !self.try_once(*slot, &id, self.turn(round, 0, place))? {
+            if !self.try_once(*slot, &id, [round, 0])? {
                 return Ok(false);
             }
         }
+        self.turn.place = order.len();
         Ok(true)
     }
 
@@ -446,13 +442,13 @@ impl<'a> Session<'a> {
     fn take_due_repeats(&mut self) -> Result<bool, ScheduleError> {
         while !self.surroundings.is_loaded() {
             let now = self.machine.now();
-            let Some(Repeat { slot, turn, .. }) = self.repeats.pop_front_if(|next| next.not_before <= now)
-            else {
+            let Some(next) = self.repeats.pop_front_if(|next| next.not_before <= now) else {
                 break;
             };
+            let slot = next.slot;
             let more = slot.case.estimate + self.to_first_look();
             let id = slot.case.params.case_id(self.chosen.experiment.id);
-            if self.has_time(more, self.budget) && !self.try_once(slot, &id, turn)? {
+            if self.has_time(more, self.budget) && !self.try_once(slot, &id, [next.round, next.attempt])? {
                 return Ok(false);
             }
         }
@@ -460,19 +456,30 @@ impl<'a> Session<'a> {
     }
 
     /// Notes a repeat of a disturbed try, unless that was its last attempt or a look has already used its round.
-    fn repeat_later(&mut self, gated: bool, slot: Slot<'a>, turn: Turn, not_before: Duration) {
-        if gated && turn.attempt < REPEATS && turn.round > self.looked {
-            let turn = self.turn(turn.round, turn.attempt + 1, turn.place);
+    fn repeat_later(
+        &mut self,
+        gated: bool,
+        slot: Slot<'a>,
+        [round, attempt]: [u32; 2],
+        not_before: Duration,
+    ) {
+        if gated && attempt < REPEATS && round > self.looked {
             self.repeats.push_back(Repeat {
                 slot,
-                turn,
+                round,
+                attempt: attempt + 1,
                 not_before,
             });
         }
     }
 
-    /// Runs one worker and stores its try. False if the user stops it.
-    fn try_once(&mut self, slot: Slot<'a>, id: &str, turn: Turn) -> Result<bool, ScheduleError> {
+    /// Runs one worker and stores its try of this round and attempt. False if the user stops it.
+    fn try_once(
+        &mut self,
+        slot: Slot<'a>,
+        id: &str,
+        [round, attempt]: [u32; 2],
+    ) -> Result<bool, ScheduleError> {
         let asked = self.machine.now();
         if self.machine.interrupts().count() > 0 {
             return Ok(false);
@@ -488,7 +495,7 @@ impl<'a> Session<'a> {
             each: self.record.each.clone(),
             runtime: named(&self.record.runtimes, &slot.case.params),
         };
-        match self.turns.take(turn, self.machine.interrupts()) {
+        match self.turns.take(self.turn, self.machine.interrupts()) {
             Taken::Mine => {}
             Taken::LeftAlone => self.observer.left_alone(),
             Taken::Interrupted => return Ok(false),
@@ -519,10 +526,10 @@ impl<'a> Session<'a> {
         let tried = StoredSample {
             experiment: self.chosen.experiment.id.to_owned(),
             case: id.to_owned(),
-            round: turn.round,
+            round,
             copy: slot.copy,
             nth_try: slot.nth_try,
-            attempt: turn.attempt,
+            attempt,
             gated,
             started,
             wall_ns: u64::try_from(outcome.wall.as_nanos()).unwrap_or(u64::MAX),
@@ -532,7 +539,7 @@ impl<'a> Session<'a> {
         self.history.add(tried);
         let now = self.machine.now();
         self.spent += measuring(began, now);
-        self.repeat_later(gated, slot, turn, now + WINDOW);
+        self.repeat_later(gated, slot, [round, attempt], now + WINDOW);
         Ok(true)
     }
 

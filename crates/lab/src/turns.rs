@@ -7,7 +7,9 @@
 //!
 //! Both runs have the same plan and seed, and so the same order. Each says which try it takes next. The run whose next
 //! try is earlier goes first; for the same try they alternate. So a try that only one run needs delays the other by
-//! that try alone. When one run ends, the other goes on alone.
+//! that try alone. What a run says never goes back: a repeat of an earlier try is said as the place where it is taken.
+//! Else the other run, having heard of a later try, would be measuring by then. When one run ends, the other goes on
+//! alone.
 
 use std::cmp::Ordering;
 use std::io::{self, ErrorKind};
@@ -26,6 +28,9 @@ const MESSAGE_LIMIT: usize = 4 << 20;
 
 /// A greeting must begin, and any message be complete, within this time: the other run writes it at once.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How turns are taken; to be changed with what the runs say. 0, which is not said, let tries overlap after repeats.
+pub const PROTOCOL: u32 = 1;
 
 /// Why the two runs cannot take turns.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +72,11 @@ pub enum TurnsError {
         "the run to take turns with {0}; give both the same experiments, profile, --rounds, --only, --set and --cpus"
     )]
     OtherPlan(String),
+    /// The other is of a version that takes turns in another way.
+    #[error(
+        "the run to take turns with is of a version of threadgauge that takes turns in another way than this one; give both a version that takes them in the same way, or measure one after the other without --turns"
+    )]
+    OtherProtocol,
     /// Both were given a seed, and the seeds differ.
     #[error(
         "the run to take turns with has the seed {theirs} and this one was given --seed {ours}; give it to one of them, or the same to both"
@@ -82,22 +92,23 @@ pub enum TurnsError {
     Interrupted,
 }
 
-/// A try's place in the common plan. The earlier try is the smaller value.
+/// A place in the common plan. The earlier one is the smaller value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Turn {
     /// The experiment, counted in the run's order.
     pub experiment: usize,
     /// The round.
     pub round: u32,
-    /// 0, or which repeat of a disturbed sample.
-    pub attempt: u32,
-    /// The place in the round's order.
+    /// The place in the round's order; beyond the last one while repeats are taken after the round.
     pub place: usize,
 }
 
 /// What two runs say when they meet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
+    /// [`PROTOCOL`], of its version.
+    #[serde(default)]
+    pub protocol: u32,
     /// The run's id.
     pub id: String,
     /// The seed that the user gave, if any.
@@ -113,6 +124,9 @@ pub struct Greeting {
 impl Greeting {
     /// The seed of both, where the plans agree.
     fn agree(&self, theirs: &Self, opened: bool) -> Result<u64, TurnsError> {
+        if self.protocol != theirs.protocol {
+            return Err(TurnsError::OtherProtocol);
+        }
         if let Some(difference) = self.difference(theirs) {
             return Err(TurnsError::OtherPlan(difference));
         }
@@ -325,7 +339,8 @@ impl Turns {
         })
     }
 
-    /// Waits until the other run is not before `turn`. From then until the next call only this run measures.
+    /// Waits until the other run is not before `turn`, which is not before that of the last call. From then until the
+    /// next call only this run measures.
     pub fn take(&mut self, turn: Turn, interrupts: &mut Interrupts) -> Taken {
         let first = |other: &Other| !other.is_before(Some(turn));
         if !self.say_and_hear(Some(turn), None, interrupts, first) {
@@ -460,6 +475,7 @@ mod tests {
 
     fn greeting(id: &str, seed: Option<u64>) -> Greeting {
         Greeting {
+            protocol: PROTOCOL,
             id: id.to_owned(),
             seed,
             proposed: u64::from(id.as_bytes()[0]),
@@ -492,7 +508,6 @@ mod tests {
         Turn {
             experiment: 0,
             round,
-            attempt: 0,
             place,
         }
     }
@@ -789,6 +804,16 @@ mod tests {
         };
         for met in meet_both(&greeting("a", None), &longer) {
             assert!(met.unwrap_err().to_string().contains("other --rounds"));
+        }
+    }
+
+    #[test]
+    fn runs_that_take_turns_in_another_way_are_refused() {
+        let mut old = serde_json::to_value(greeting("b", None)).unwrap();
+        old.as_object_mut().unwrap().remove("protocol");
+        let old = serde_json::from_value(old).unwrap();
+        for met in meet_both(&greeting("a", None), &old) {
+            assert!(matches!(met, Err(TurnsError::OtherProtocol)), "{met:?}");
         }
     }
 

@@ -19,7 +19,7 @@ use threadgauge_lab::launch::{Interrupts, Launcher};
 use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
 use threadgauge_lab::selection::{Selector, experiment};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::turns::{Greeting, Turns};
+use threadgauge_lab::turns::{Greeting, PROTOCOL, Turns};
 use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::{
@@ -215,6 +215,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
                 at.display()
             ));
             let greeting = Greeting {
+                protocol: PROTOCOL,
                 id: id.clone(),
                 seed: options.seed,
                 proposed: random_seed(),

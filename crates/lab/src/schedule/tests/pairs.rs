@@ -1,14 +1,16 @@
 //! Two runs that take turns, each on a simulated machine of its own.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
 use super::*;
-use crate::turns::Greeting;
+use crate::turns::{Greeting, PROTOCOL};
 
 /// A run that meets another one there.
 fn go(run: &Run, at: &Path, fate: &mut dyn FnMut(usize, &Order) -> Fate) -> Came {
     let greeting = Greeting {
+        protocol: PROTOCOL,
         id: String::new(),
         seed: Some(run.seed),
         proposed: 0,
@@ -38,5 +40,34 @@ fn both_have_the_rounds_that_one_has_time_for_and_what_the_other_uses_is_not_for
     for came in both {
         assert_eq!(came.stopped(), ("time-budget", 11));
         assert_eq!(came.samples.len(), 2 * 11);
+    }
+}
+
+#[test]
+fn never_do_both_measure_whatever_each_repeats() {
+    for (profile, rounds) in [(Profile::Quick, Some(40)), (Profile::Standard, None)] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("turns");
+        let busy = AtomicBool::new(false);
+        let go = |disturbed: u64| {
+            let mut run = Run::new(profile, 2);
+            run.rounds = rounds;
+            let mut noise = fastrand::Rng::with_seed(disturbed);
+            go(&run, &at, &mut |_, _| {
+                assert!(!busy.swap(true, SeqCst), "the other run is measuring");
+                // So long that the other one would begin within it.
+                thread::sleep(Duration::from_millis(1));
+                assert!(busy.swap(false, SeqCst));
+                let steal = if noise.u8(..4) == 0 { 0.5 } else { 0.0 };
+                Fate { steal, ..QUIET }
+            })
+        };
+        let both = thread::scope(|scope| {
+            let second = scope.spawn(|| go(2));
+            [go(1), second.join().unwrap()]
+        });
+        for came in both {
+            assert!(came.samples.iter().any(|s| s.attempt > 0), "some are repeated");
+        }
     }
 }
