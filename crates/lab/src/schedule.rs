@@ -8,6 +8,7 @@
 //! Two things are decided elsewhere: how the tries of a sample become one figure, and which cases continue after a look
 //! at the claims. The caller hands in a function for the latter.
 
+mod before_try;
 mod chosen;
 mod forecast;
 mod history;
@@ -29,6 +30,7 @@ use crate::grid::PlannedCase;
 use crate::site::Profile;
 use crate::turns::{Taken, Turn, Turns};
 use crate::worker::Order;
+pub use before_try::{BeforeTry, BeforeTryError};
 pub use chosen::Chosen;
 use chosen::{FEWEST_ROUNDS, times};
 pub use forecast::Forecast;
@@ -57,6 +59,9 @@ pub enum ScheduleError {
     /// The machine's load cannot be read.
     #[error("the machine's load cannot be read: {0}")]
     Machine(#[from] MachineError),
+    /// The machine may not be in the state that is to be measured.
+    #[error(transparent)]
+    BeforeTry(#[from] BeforeTryError),
 }
 
 /// Is told how the run goes. Called only while no worker runs, so that showing it disturbs no sample.
@@ -499,6 +504,13 @@ impl<'a> Session<'a> {
             Taken::Mine => {}
             Taken::LeftAlone => self.observer.left_alone(),
             Taken::Interrupted => return Ok(false),
+        }
+        if let Err(error) = self.machine.prepare() {
+            // The user's request to stop has reached it, too.
+            return match self.machine.interrupts().count() {
+                0 => Err(error.into()),
+                _ => Ok(false),
+            };
         }
         let began = self.machine.now();
         let started = jiff::Timestamp::now().to_string();

@@ -259,11 +259,19 @@ pub struct RunOptions {
     /// The machine's changes then fall on both runs, and `compare` pairs them by round
     #[arg(long, value_name = "PATH")]
     pub turns: Option<PathBuf>,
+    /// Run this by a shell before each try, to put the machine into the state that is to be measured. It is your own
+    /// command: what it changes stays changed
+    #[arg(long, value_name = "COMMAND")]
+    pub before_try: Option<String>,
+    /// Measure two states of the machine in turns, try by try, and compare them: each command is run by a shell before
+    /// the tries in its state. They are your own commands: what they change stays changed. The folder has a run of each
+    #[arg(long, num_args = 2, value_names = ["COMMAND", "COMMAND"], conflicts_with_all = ["turns", "before_try", "baseline", "each", "resume", "json", "tables"])]
+    pub switch: Vec<String>,
     /// Give the run this name, by which `compare` finds it; in place of the run that had it
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     /// Continue an interrupted run: same cases, same seed, nothing measured twice
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "case", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "handicap"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["experiments", "profile", "only", "case", "set", "runtime", "each", "items", "rounds", "seed", "cpus", "out", "turns", "before_try", "handicap"])]
     pub resume: Option<PathBuf>,
     /// Exit with 1 when a case failed
     #[arg(long)]

@@ -29,7 +29,10 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let command = cli.command.unwrap_or_default();
     let done = match command {
-        Command::Run(options) => commands::run::run(&options),
+        Command::Run(options) => match &options.switch[..] {
+            [a, b] => commands::switch::switch(&options, [a, b]),
+            _ => commands::run::run(&options),
+        },
         Command::List(options) => commands::list::list(&options),
         Command::Explain { experiment } => commands::explain::explain(&experiment),
         Command::Claims(options) => commands::claims::claims(&options),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use threadgauge_machine::{MachineError, Meter, Reading, clock};
 
+use super::before_try::{BeforeTry, BeforeTryError};
 use crate::launch::{Interrupts, Launcher, Outcome};
 use crate::worker::Order;
 
@@ -20,6 +21,15 @@ pub trait Machine {
     ///
     /// When they cannot be read.
     fn read(&mut self) -> Result<Reading, MachineError>;
+
+    /// Puts the machine into the state that is to be measured, if it has others. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot, or not for certain.
+    fn prepare(&mut self) -> Result<(), BeforeTryError> {
+        Ok(())
+    }
 
     /// Runs one worker to its end, at most for `deadline`. Blocks.
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome;
@@ -36,6 +46,7 @@ pub trait Machine {
 pub struct ThisMachine {
     launcher: Launcher,
     meter: Meter,
+    before_try: Option<BeforeTry>,
 }
 
 impl ThisMachine {
@@ -46,7 +57,17 @@ impl ThisMachine {
     /// When its counters cannot be opened.
     pub fn new(launcher: Launcher) -> Result<Self, MachineError> {
         let meter = Meter::new()?;
-        Ok(Self { launcher, meter })
+        Ok(Self {
+            launcher,
+            meter,
+            before_try: None,
+        })
+    }
+
+    /// The same with a command before each try.
+    #[must_use]
+    pub fn with_before_try(self, before_try: Option<BeforeTry>) -> Self {
+        Self { before_try, ..self }
     }
 }
 
@@ -57,6 +78,10 @@ impl Machine for ThisMachine {
 
     fn read(&mut self) -> Result<Reading, MachineError> {
         self.meter.read()
+    }
+
+    fn prepare(&mut self) -> Result<(), BeforeTryError> {
+        self.before_try.as_ref().map_or(Ok(()), BeforeTry::run)
     }
 
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {

@@ -5,11 +5,12 @@
 //! spread between runs of a state (between boots, where it takes a boot) is in every interval.
 
 use serde_json::Value;
-use threadgauge_stats::ratio_of_runs;
+use threadgauge_stats::{Estimate, paired_ratio, ratio_of_runs};
 
 use super::compared::{Order, Repeated, RunData};
 use super::setting::{Differs, differences};
-use super::several::{figure, order};
+use super::several::{figure, order, rounds};
+use super::two::took_turns;
 use crate::units::counted;
 use crate::{Lack, Need, Params, WaitsFor};
 
@@ -48,7 +49,7 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
                 side.name
             )));
         }
-        if side.runs.len() < FEWEST_RUNS {
+        if side.runs.len() < FEWEST_RUNS && pair(a, b).is_none() {
             return Err(Lack::new(
                 Need::Figures,
                 format!(
@@ -78,6 +79,14 @@ const fn subject(waits: WaitsFor) -> &'static str {
         WaitsFor::Smt => "SMT",
         WaitsFor::Kernel => "the kernel",
         _ => "the system",
+    }
+}
+
+/// Two runs that took turns: their state was switched before each try, so that each round is a pair.
+fn pair<'a>(a: &'a Repeated, b: &'a Repeated) -> Option<[&'a RunData; 2]> {
+    match (&a.runs[..], &b.runs[..]) {
+        ([a], [b]) => took_turns(&a.results.run, &b.results.run).then_some([a, b]),
+        _ => None,
     }
 }
 
@@ -190,7 +199,7 @@ pub struct OfStates {
 
 /// `metric` of those cases of `experiment` that all runs have figures of and `is_meant` chooses: of each run the
 /// geometric mean over them, and of the second side's runs the ratio to the first's, with an interval of level
-/// 1 − `alpha`. None where there is no such case.
+/// 1 − `alpha`. Of two runs in turns it is of their rounds. None where there is no such case.
 #[must_use]
 pub fn ratio_of_states(
     [first, second]: [&Repeated; 2],
@@ -199,39 +208,80 @@ pub fn ratio_of_states(
     alpha: f64,
     is_meant: impl Fn(&Params) -> bool,
 ) -> Option<OfStates> {
-    let runs = || first.runs.iter().chain(&second.runs);
     let of = first.runs.first()?.results.experiments.iter();
     let cases = of
         .filter(|e| e.id == experiment)
         .flat_map(|e| &e.cases)
         .filter(|case| is_meant(&case.params));
-    // By case, the logarithms of its figures, run by run.
-    let logs: Vec<Vec<f64>> = cases
-        .filter_map(|case| {
-            runs()
-                .map(|run| figure(run, experiment, &case.id, metric).map(f64::ln))
-                .collect()
-        })
-        .collect();
-    if logs.is_empty() {
-        return None;
-    }
-    let mean = |run: usize| (logs.iter().map(|of| of[run]).sum::<f64>() / logs.len() as f64).exp();
-    let means: Vec<f64> = (0..runs().count()).map(mean).collect();
-    let (of_first, of_second) = means.split_at(first.runs.len());
-    let of = ratio_of_runs(of_first, of_second, alpha).ok()?;
+    let cases: Vec<&str> = cases.map(|case| case.id.as_str()).collect();
+    let (of, cases) = match pair(first, second) {
+        Some(runs) => of_pair(runs, experiment, metric, alpha, &cases)?,
+        None => of_runs([first, second], experiment, metric, alpha, &cases)?,
+    };
     Some(OfStates {
         ratio: of.estimate,
         ci: of.ci.map(|ci| [ci.low, ci.high]),
-        cases: logs.len(),
+        cases,
     })
+}
+
+/// The ratio of runs, each with its mean over the cases that all have, and how many these are.
+fn of_runs(
+    sides: [&Repeated; 2],
+    experiment: &str,
+    metric: &str,
+    alpha: f64,
+    cases: &[&str],
+) -> Option<(Estimate, usize)> {
+    let runs = || sides.iter().flat_map(|side| &side.runs);
+    let of_case = |case: &&str| runs().map(|run| figure(run, experiment, case, metric)).collect();
+    let figures: Vec<Vec<f64>> = cases.iter().filter_map(of_case).collect();
+    let means = geometric_means(&figures)?;
+    let (of_first, of_second) = means.split_at(sides[0].runs.len());
+    Some((ratio_of_runs(of_first, of_second, alpha).ok()?, figures.len()))
+}
+
+/// The ratio of two runs by the rounds that both have of all cases of which both have any.
+fn of_pair(
+    [first, second]: [&RunData; 2],
+    experiment: &str,
+    metric: &str,
+    alpha: f64,
+    cases: &[&str],
+) -> Option<(Estimate, usize)> {
+    let of_case = |case: &&str| {
+        let both = [first, second].map(|run| rounds(run, experiment, case, metric));
+        both.iter().all(|of| !of.is_empty()).then_some(both)
+    };
+    let figures: Vec<_> = cases.iter().filter_map(of_case).collect();
+    let common: Vec<u32> = (figures.first()?[0].keys().copied())
+        .filter(|round| figures.iter().flatten().all(|of| of.contains_key(round)))
+        .collect();
+    let [of_first, of_second] = [0, 1].map(|side| {
+        let of_case = |of: &[ByRoundOfCase; 2]| common.iter().map(|round| of[side][round]).collect();
+        geometric_means(&figures.iter().map(of_case).collect::<Vec<Vec<f64>>>())
+    });
+    Some((paired_ratio(&of_first?, &of_second?, alpha).ok()?, figures.len()))
+}
+
+/// The figures of a case by round.
+type ByRoundOfCase = std::collections::BTreeMap<u32, f64>;
+
+/// Of rows of as many figures each, the mean of each column; none of no row.
+fn geometric_means(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let columns = rows.first()?.len();
+    let mean = |column: usize| {
+        let logs = rows.iter().map(|row| row[column].ln());
+        (logs.sum::<f64>() / rows.len() as f64).exp()
+    };
+    Some((0..columns).map(mean).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::made::timed;
+    use super::super::made::{in_turns, timed};
     use super::*;
 
     /// Runs of one case at these times, on such a machine, begun at every other minute from `minute` on.
@@ -367,6 +417,19 @@ mod tests {
         let (of, says) = lack(WaitsFor::Preemption, &usual, &side("later", &on, 30, &NS));
         assert_eq!(of, Need::Figures);
         assert!(says.contains("were not made by turns"), "{says}");
+    }
+
+    #[test]
+    fn two_runs_in_turns_are_states_by_their_rounds() {
+        let [off, on] = ["none", "full"].map(|preemption| machine(OLD, preemption, true));
+        let [mut off, mut on] = [side("off", &off, 0, &[100.0]), side("on", &on, 1, &[120.0])];
+        assert_eq!(lack(WaitsFor::Preemption, &off, &on).0, Need::Figures);
+        let (a, b) = in_turns(off.runs.remove(0), on.runs.remove(0));
+        let [off, on] = [Repeated::once(a), Repeated::once(b)];
+        let sides = two_states(WaitsFor::Preemption, &on, &off).unwrap();
+        let of = ratio_of_states(sides, "e", "elapsed_ns", 0.05, |_| true).unwrap();
+        assert!((of.ratio - 1.2).abs() < 1e-9 && of.ci.is_some(), "{of:?}");
+        assert_eq!(of.cases, 2);
     }
 
     #[test]

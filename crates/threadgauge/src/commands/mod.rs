@@ -15,4 +15,5 @@ pub mod report;
 pub mod rerun;
 pub mod run;
 pub mod serve;
+pub mod switch;
 pub mod worker;

@@ -16,7 +16,9 @@ use threadgauge_experiments::runnable;
 use threadgauge_experiments::runtimes::prepare::Prepared;
 use threadgauge_lab::analysis::going_on;
 use threadgauge_lab::launch::{Interrupts, Launcher};
-use threadgauge_lab::schedule::{self, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of};
+use threadgauge_lab::schedule::{
+    self, BeforeTry, Chosen, Ending, Forecast, ThisMachine, expected_rounds, rule_of,
+};
 use threadgauge_lab::selection::{Selector, experiment};
 use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, PROTOCOL, Turns};
@@ -61,6 +63,7 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
         mut store,
         chosen,
         mut turns,
+        before_try,
         guests: _guests,
     }) = begun
     else {
@@ -78,7 +81,8 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
         say(&format!("Measuring takes {}{beside}", about(takes)));
     }
     say(&format!("Results go to {}", shown(&dir)));
-    let mut machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
+    let machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
+    let mut machine = machine.with_before_try(before_try);
     let ending = {
         let mut shown = Shown::new(announced);
         let going_on = |store: &Store, id: &str| going_on(runnable(), store, id);
@@ -145,6 +149,7 @@ struct Begun {
     store: Store,
     chosen: Vec<Chosen>,
     turns: Turns,
+    before_try: Option<BeforeTry>,
     /// The folder of their programs, which is to stay until the last case has run.
     guests: Option<Prepared>,
 }
@@ -208,6 +213,9 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         }
         chosen = choice::cases(&named, &site, options)?;
     }
+    // Before the other run is met: from then on the state is now the one's and now the other's.
+    let before_try = options.before_try.as_ref().map(BeforeTry::new);
+    let machine = in_its_state(before_try.as_ref())?;
     let (turns, seed, in_turns_with) = match &options.turns {
         Some(at) => {
             say(&format!(
@@ -243,7 +251,6 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         each: site.each,
         runtimes: site.runtimes,
     };
-    let machine = serde_json::to_value(fingerprint())?;
     let plan: Vec<StoredExperiment> = chosen.iter().map(Chosen::record).collect();
     let store = Store::create(&dir, &record, &machine, &plan)?;
     Ok(Some(Begun {
@@ -251,16 +258,26 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         store,
         chosen,
         turns,
+        before_try,
         guests,
     }))
+}
+
+/// The machine's fingerprint in the state that its command puts it into.
+fn in_its_state(before_try: Option<&BeforeTry>) -> Result<serde_json::Value> {
+    before_try.map_or(Ok(()), BeforeTry::run)?;
+    Ok(serde_json::to_value(fingerprint())?)
 }
 
 fn random_seed() -> u64 {
     fastrand::u64(..=LARGEST_SEED)
 }
 
+/// How the command before a try is kept among a run's options.
+const BEFORE_TRY: &str = "--before-try";
+
 /// The choices that change what is measured, as typed; two runs that differ in them are not alike.
-fn typed(options: &RunOptions) -> Vec<String> {
+pub fn typed(options: &RunOptions) -> Vec<String> {
     let selectors =
         |name: &str, all: &[Selector]| -> Vec<String> { all.iter().map(|s| format!("{name} {s}")).collect() };
     let mut typed = options.experiments.clone();
@@ -277,6 +294,12 @@ fn typed(options: &RunOptions) -> Vec<String> {
     );
     typed.extend(options.rounds.map(|n| format!("--rounds {n}")));
     typed.extend(options.cpus.as_ref().map(|c| format!("--cpus {c}")));
+    typed.extend(
+        options
+            .before_try
+            .as_ref()
+            .map(|command| format!("{BEFORE_TRY} {command}")),
+    );
     typed.extend((options.handicap > 0).then(|| format!("--handicap {}", options.handicap)));
     typed
 }
@@ -308,7 +331,11 @@ fn resume(dir: &Path) -> Result<Begun> {
     }
     let profile = Profile::named(&record.profile)
         .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
-    let differences = machine_differences(&store.machine()?, &serde_json::to_value(fingerprint())?);
+    let before_try = record.options.iter().find_map(|option| {
+        let command = option.strip_prefix(BEFORE_TRY)?;
+        Some(BeforeTry::new(command.trim_start()))
+    });
+    let differences = machine_differences(&store.machine()?, &in_its_state(before_try.as_ref())?);
     if !differences.is_empty() {
         bail!(
             "{} was begun on another machine or kernel, or under other settings ({}); its figures cannot be mixed with these: begin a new run",
@@ -341,12 +368,13 @@ fn resume(dir: &Path) -> Result<Begun> {
         store,
         chosen,
         turns: Turns::alone(),
+        before_try,
         guests,
     })
 }
 
 /// What asks to end, as bytes on a stream: once is "finish the case", twice "stop now".
-fn interrupts() -> Result<(Interrupts, Asked)> {
+pub fn interrupts() -> Result<(Interrupts, Asked)> {
     let (read, write) = UnixStream::pair()?;
     let asked = signals::ask_to_end(|signal| pipe::register(signal, write.try_clone()?).map(drop))?;
     Ok((Interrupts::new(read)?, asked))

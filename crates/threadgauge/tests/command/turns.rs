@@ -14,7 +14,8 @@ use serde_json::Value;
 use threadgauge_results::{Params, RunRecord, Store, StoredSample};
 
 use super::{
-    Slow, command, json, record, refused, results, stored_case, stored_run, text, threadgauge, tiny,
+    Slow, command, json, record, refused, refused_in, results, stored_case, stored_run, text, threadgauge,
+    tiny,
 };
 
 /// A run in the background; one that waits for another for ever is ended with its test.
@@ -347,4 +348,83 @@ fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
         "{}",
         text(&none.stderr)
     );
+}
+
+#[test]
+fn two_states_are_measured_in_turns_each_after_its_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let switch = [
+        "--switch",
+        "echo a $(date +%s%N) >> log",
+        "echo b $(date +%s%N) >> log",
+        "--out",
+        "s",
+    ];
+    let output = threadgauge(dir.path(), &tiny("6", &switch));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        text(&output.stdout).contains("nothing is known"),
+        "{}",
+        text(&output.stdout)
+    );
+    // Neither command did anything to the machine.
+    assert!(
+        said.contains("Nothing that a results folder knows of the machine differs"),
+        "{said}"
+    );
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    let ran: Vec<(&str, i128)> = log
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(command, ns)| (command, ns.parse().unwrap()))
+        .collect();
+    // Each is looked at in its state, and then come its tries.
+    assert_eq!([ran[0].0, ran[1].0], ["a", "b"]);
+    for command in ["a", "b"] {
+        let at = dir.path().join("s").join(command);
+        let options = results(&at)["run"]["options"].to_string();
+        assert!(
+            options.contains(&format!("--before-try echo {command} ")),
+            "{options}"
+        );
+        let samples = Store::read(&at).unwrap().samples("null").unwrap();
+        assert!(
+            samples.len() >= 12,
+            "six rounds of a case and its copy: {samples:#?}"
+        );
+        for sample in samples {
+            let begun: Timestamp = sample.started.parse().unwrap();
+            let before = ran.iter().rev().find(|(_, ns)| *ns <= begun.as_nanosecond());
+            assert_eq!(before.unwrap().0, command, "{begun}: {log}");
+        }
+    }
+    let compared = json(&threadgauge(dir.path(), &["compare", "s/a", "s/b", "--json"]));
+    assert_eq!(compared["paired"], true);
+}
+
+#[test]
+fn a_state_that_cannot_be_brought_about_ends_both_runs_and_the_command_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for commands in [["exit 3", "true", "--out", "s"], ["true", "exit 3", "--out", "t"]] {
+        let arguments = tiny("1", &[&["--switch"], &commands[..]].concat());
+        let said = refused_in(dir.path(), &arguments);
+        assert!(said.contains("`exit 3`, ended with exit status: 3"), "{said}");
+        assert!(said.contains("--switch: a run ended with"), "{said}");
+    }
+    // In the middle of a run, too, and what was measured before is kept.
+    let fails_later = "[ $(wc -l < log) -lt 4 ] && echo >> log";
+    fs::write(dir.path().join("log"), "").unwrap();
+    let output = threadgauge(
+        dir.path(),
+        &tiny("6", &["--before-try", fails_later, "--out", "r"]),
+    );
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("the command before a try"), "{said}");
+    let kept = Store::read(&dir.path().join("r"))
+        .unwrap()
+        .samples("null")
+        .unwrap();
+    assert_eq!(kept.len(), 3, "{kept:#?}");
 }
