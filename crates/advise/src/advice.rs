@@ -3,7 +3,7 @@
 use serde::Serialize;
 use threadgauge_results::units::{capitalised, count, counted, percent, with_unit};
 
-use crate::choose::{Choice, Goal, choose, goetz};
+use crate::choose::{Choice, Goal, choose, goetz, is_as_good};
 use crate::costs::{Basis, Saying};
 use crate::design::{Candidate, Design, Machine, work_s};
 use crate::predict::{Drawn, GLANCE, Prediction, SEARCH, SHOW, predict};
@@ -173,7 +173,7 @@ fn shown(choice: &Choice, workload: &Workload) -> Vec<Candidate> {
             .fold(f64::INFINITY, f64::min);
         // The smallest that is about as good as the best of its kind.
         let smallest = of_kind
-            .filter(|prediction| goal.value(prediction) <= best * (1.0 + crate::choose::AS_GOOD))
+            .filter(|prediction| is_as_good(goal.value(prediction), best, workload))
             .min_by_key(|prediction| (prediction.candidate.at_once, prediction.candidate.order));
         if let Some(prediction) = smallest
             && advised.is_none_or(|advised| advised.design != design)
@@ -212,10 +212,9 @@ fn matters(
     let cpus = machine.effective();
     let on = cpus_in_words(cpus);
     let value = advised.map_or(f64::INFINITY, |advised| goal.value(advised));
-    let gain = goal.value(serial) / value;
     let in_time = match workload.goal_s {
         Some(goal_s) => serial.keeps_up && serial.p99_s.is_some_and(|p99_s| p99_s.high <= goal_s),
-        None => serial.keeps_up && gain < 1.0 + crate::choose::AS_GOOD,
+        None => serial.keeps_up && is_as_good(goal.value(serial), value, workload),
     };
     let does = !in_time || advised.is_none();
     match workload.coming {

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use crate::costs::Costs;
 use crate::design::{Candidate, Design, Machine, Model, Order};
-use crate::predict::{Drawn, Effort, Prediction, predict};
+use crate::predict::{Drawn, Effort, Figure, Prediction, predict};
 use crate::workload::{Coming, Lengths, Useful, Workload};
 
 /// Candidates whose goal differs by less are as good as each other: nobody notices it, and it is what the model may be
 /// off.
 pub const AS_GOOD: f64 = 0.05;
+/// A message that comes sooner by less is no better: a network within a building takes as long, s.
+const UNSEEN_S: f64 = 100e-6;
 /// More at once are not tried for a pool.
 const MOST: usize = 4_096;
 /// After so many larger numbers that are no better none is tried.
@@ -47,15 +49,19 @@ impl Goal {
     /// What it is for a candidate, s; endless where it does not keep up.
     #[must_use]
     pub fn value(self, prediction: &Prediction) -> f64 {
+        self.figure(prediction)
+            .map_or(f64::INFINITY, |figure| figure.value)
+    }
+
+    /// The same with its interval; none where it does not keep up.
+    #[must_use]
+    pub fn figure(self, prediction: &Prediction) -> Option<Figure> {
         let figure = match self {
             Self::Elapsed => prediction.elapsed_s,
             Self::Completion | Self::Response => prediction.mean_s,
             Self::InTime => prediction.p99_s,
         };
-        match (prediction.keeps_up, figure) {
-            (true, Some(figure)) => figure.value,
-            _ => f64::INFINITY,
-        }
+        figure.filter(|_| prediction.keeps_up)
     }
 
     /// What it is called in a sentence.
@@ -82,6 +88,12 @@ impl Choice {
     pub fn advised(&self) -> Option<&Prediction> {
         self.advised.map(|index| &self.predictions[index])
     }
+}
+
+/// Whether a goal is as good as the best one.
+pub(crate) fn is_as_good(value: f64, best: f64, workload: &Workload) -> bool {
+    let is_unseen = workload.connections.is_some() && value - best < UNSEEN_S;
+    value <= best * (1.0 + AS_GOOD) || is_unseen
 }
 
 /// Degrees worth trying: small ones, doubles with their halves between, and those that follow from the machine and the
@@ -247,7 +259,7 @@ fn advised(predictions: &[Prediction], workload: &Workload) -> Option<usize> {
     let some_in_time = allowed.clone().any(|(_, prediction)| in_time(prediction));
     let is_good = |prediction: &Prediction| match some_in_time {
         true => in_time(prediction),
-        false => goal.value(prediction) <= best * (1.0 + AS_GOOD),
+        false => is_as_good(goal.value(prediction), best, workload),
     };
     allowed
         .filter(|(_, prediction)| is_good(prediction))

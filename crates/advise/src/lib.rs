@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Description ─▶ Workload ─┐
-//! a run ─▶ Basis (costs) ──┼─▶ candidates ─▶ simulator ─▶ predictions ─▶ Advice ─▶ text, JSON, settings
+//! a run ─▶ Basis (costs) ──┼─▶ candidates ─▶ simulator ─▶ predictions ─▶ Advice ─▶ text, JSON, settings, chart
 //! Machine ─────────────────┘
 //! ```
 //!
@@ -14,6 +14,7 @@
 pub mod advice;
 pub mod choose;
 pub mod costs;
+pub mod curve;
 pub mod design;
 pub mod predict;
 pub mod quantity;

@@ -33,8 +33,8 @@ impl FromStr for Rate {
 }
 
 impl Rate {
-    /// So many of what a noun in the plural names: `16.7 tasks a minute`. In the unit in which it is at least 1, where
-    /// there is one.
+    /// So many of what a noun in the plural names: `16.7 tasks a minute`, `1 task a second`. In the unit in which it is
+    /// at least 1, where there is one.
     #[must_use]
     pub fn of(self, nouns: &str) -> String {
         let units = [
@@ -45,7 +45,12 @@ impl Rate {
         ];
         let fits = units.iter().find(|(_, s)| self.per_second * s >= 0.999_999_9);
         let (unit, s) = fits.unwrap_or(&units[3]);
-        format!("{} {nouns} {unit}", short(self.per_second * s))
+        let number = short(self.per_second * s);
+        let nouns = match &number[..] {
+            "1" => nouns.trim_end_matches('s'),
+            _ => nouns,
+        };
+        format!("{number} {nouns} {unit}")
     }
 }
 
@@ -189,7 +194,7 @@ mod tests {
         assert_eq!(shown("1000/h"), "16.7 tasks a minute");
         assert_eq!(
             [shown("2k/s"), shown("1/d")],
-            ["2000 tasks a second", "1 tasks a day"]
+            ["2000 tasks a second", "1 task a day"]
         );
     }
 

@@ -590,6 +590,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent: 0,
             launched_ns: 0,
+            seed: 0,
             each: Some(each),
             runtime: None,
         });

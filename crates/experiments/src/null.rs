@@ -302,6 +302,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent: 0,
             launched_ns: clock::monotonic_ns() - 1_000_000,
+            seed: 0,
             each: None,
             runtime: None,
         });

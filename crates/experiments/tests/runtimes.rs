@@ -17,6 +17,7 @@ fn sample(experiment: &Experiment, params: &Params, runtime: &Runtime) -> Sample
         cpus: vec![0],
         handicap_percent: 0,
         launched_ns: 0,
+        seed: 0,
         each: None,
         runtime: Some(runtime.clone()),
     });

@@ -23,6 +23,7 @@ fn worker(experiment: &Experiment, params: &Params, runtime: &Runtime) -> Worker
         cpus: vec![0],
         handicap_percent: 0,
         launched_ns: 0,
+        seed: 0,
         each: None,
         runtime: Some(runtime.clone()),
     })

@@ -358,6 +358,7 @@ mod tests {
             cpus: Vec::new(),
             handicap_percent: 0,
             launched_ns: 0,
+            seed: 0,
             each: None,
             runtime: None,
         };

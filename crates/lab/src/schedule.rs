@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use threadgauge_machine::{CpuList, MachineError, Noise, Reading};
 use threadgauge_results::{
-    Look, Params, RunRecord, Runtime, STOPPED_S, Sample, Status, Store, StoreError, StoredSample, THROTTLED_S,
+    LARGEST_SEED, Look, Params, RunRecord, Runtime, STOPPED_S, Sample, Status, Store, StoreError,
+    StoredSample, THROTTLED_S,
 };
 use threadgauge_stats::StoppingRule;
 
@@ -497,6 +498,7 @@ impl<'a> Session<'a> {
             cpus: cpus.take(usize::try_from(wanted).unwrap_or(usize::MAX)).collect(),
             handicap_percent: self.record.handicap_percent,
             launched_ns: 0,
+            seed: draws(self.record.seed, round, slot.nth_try),
             each: self.record.each.clone(),
             runtime: named(&self.record.runtimes, &slot.case.params),
         };
@@ -574,11 +576,20 @@ fn shuffled(chosen: &Chosen, seed: u64, round: u32) -> Vec<Slot<'_>> {
         .flat_map(|(case, copy)| tries.clone().map(move |nth_try| Slot { case, copy, nth_try }))
         .collect();
     let name = chosen.experiment.id.bytes().map(u64::from);
-    let stream = name.fold(seed ^ (u64::from(round) << 32), |h, b| {
-        (h ^ b).wrapping_mul(0x0100_0000_01b3)
-    });
-    fastrand::Rng::with_seed(stream).shuffle(&mut order);
+    fastrand::Rng::with_seed(mixed(seed, round, name)).shuffle(&mut order);
     order
+}
+
+/// The seed for what cases draw in a try of a round.
+fn draws(seed: u64, round: u32, nth_try: u32) -> u64 {
+    fastrand::Rng::with_seed(mixed(seed, round, [u64::from(nth_try)])).u64(..=LARGEST_SEED)
+}
+
+/// A seed of its own for a round, and for what is counted or named by `what`.
+fn mixed(seed: u64, round: u32, what: impl IntoIterator<Item = u64>) -> u64 {
+    what.into_iter().fold(seed ^ (u64::from(round) << 32), |h, b| {
+        (h ^ b).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The runtime of this name, where a case names one.

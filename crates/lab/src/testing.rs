@@ -37,6 +37,9 @@ pub fn site_with_smt(profile: Profile, cpus: usize) -> Site {
     Site::new(profile, &CpuList::new(0..cpus), &siblings, 64 * 1024)
 }
 
+/// What cases draw by.
+pub const SEED: u64 = 7;
+
 /// A [`Worker`] for a case on CPU 0, in this process, which is not pinned.
 #[must_use]
 pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
@@ -46,6 +49,7 @@ pub fn worker(experiment: &Experiment, params: &Params) -> Worker {
         cpus: vec![0],
         handicap_percent: 0,
         launched_ns: 0,
+        seed: SEED,
         each: None,
         runtime: None,
     })

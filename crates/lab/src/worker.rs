@@ -23,6 +23,9 @@ pub struct Order {
     pub handicap_percent: u32,
     /// `CLOCK_MONOTONIC` just before the worker was started, ns.
     pub launched_ns: u64,
+    /// For what the case draws at random.
+    #[serde(default)]
+    pub seed: u64,
     /// Computations of the user's own, where the case is about them.
     pub each: Option<Each>,
     /// The runtime whose guest runs the case, where it names one.
@@ -66,6 +69,7 @@ const LACKS: &str = "lacks-";
 pub struct Worker {
     handicap_percent: u32,
     launched_ns: u64,
+    seed: u64,
     switches: Switches,
     burner: Option<Burner>,
     each: Option<Each>,
@@ -81,6 +85,7 @@ impl Worker {
         Self {
             handicap_percent: order.handicap_percent,
             launched_ns: order.launched_ns,
+            seed: order.seed,
             switches: switches(),
             burner: None,
             each: order.each.clone(),
@@ -131,6 +136,13 @@ impl Worker {
     /// The calibrated burner, calibrated at first use (takes some milliseconds: ask before the clock runs).
     pub fn burner(&mut self) -> &Burner {
         self.burner.get_or_insert_with(Burner::calibrate)
+    }
+
+    /// For what the case draws at random, below 2^53. All cases of a round have the same, so that what is compared by
+    /// round differs in nothing but what it is about; each round and each of its tries has another one.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Starts a timed section.
@@ -242,6 +254,7 @@ mod tests {
             cpus: Vec::new(),
             handicap_percent,
             launched_ns: 7,
+            seed: 0,
             each: None,
             runtime: None,
         }

@@ -25,6 +25,7 @@ fn order() -> Order {
         cpus: vec![0],
         handicap_percent: 0,
         launched_ns: 0,
+        seed: 0,
         each: None,
         runtime: None,
     }

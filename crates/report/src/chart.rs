@@ -32,6 +32,7 @@ use look::{FEWEST, Line, Look, swatch};
 pub(crate) use mark::MARKS;
 pub(crate) use names::called;
 pub(crate) use quantity::Bounds;
+pub(crate) use svg::Picture;
 use svg::{Head, Size};
 
 /// The most series that share a panel.
@@ -71,14 +72,6 @@ pub(crate) struct Panel {
     pub shown: Vec<usize>,
     /// How each of them looks, as SVG for a legend.
     pub swatches: Vec<String>,
-}
-
-/// A drawn chart.
-pub(crate) struct Picture {
-    /// As SVG.
-    pub svg: String,
-    /// Whether each of the shown series has its name in it; what has none needs a legend.
-    pub is_named: Vec<bool>,
 }
 
 /// Draws `figure`; `id` is unique in the page and prefixes the ids within.
@@ -144,15 +137,11 @@ pub(crate) fn draw(figure: &Figure, id: &str) -> Drawing {
         let id = part.map_or_else(|| id.to_owned(), |(n, _)| format!("{id}-{n}"));
         let svg = |size, id: &str| {
             let head = head(figure, id, part, &front);
-            let (svg, is_named) = if figure.x.scale == Scale::Category {
-                (
-                    dots::draw(figure, &y, &front, &head, size),
-                    vec![false; front.len()],
-                )
+            if figure.x.scale == Scale::Category {
+                dots::draw(figure, &y, &front, &head, size)
             } else {
                 lines::draw(figure, &y, &front, &back, &head, size)
-            };
-            Picture { svg, is_named }
+            }
         };
         Panel {
             wide: svg(Size::Wide, &id),

@@ -31,7 +31,7 @@ use crate::{SampleRow, glossary, with_unit, words};
 pub use compared::{columns_html, comparison_html};
 use text::{clean, coded, section_id};
 
-const STYLE: &str = include_str!("html/page.css");
+const STYLE: &str = concat!(include_str!("html/colours.css"), include_str!("html/page.css"));
 const SCRIPT: &str = concat!(include_str!("html/page.js"), include_str!("html/save.js"));
 
 /// The whole report as one self-contained page: no network, no script needed to read it.

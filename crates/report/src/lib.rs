@@ -1,10 +1,11 @@
-//! Reports from stored results: one HTML page, a workbook, CSV, Markdown, a picture, and terminal tables.
+//! Reports from stored results: one HTML page, a workbook, CSV, Markdown, pictures, and terminal tables.
 //!
 //! Data comes in as a [`Results`](threadgauge_results::Results) document and the raw
 //! [`SampleRow`]s, and goes out as text and files. Nothing here measures, decides or computes a
 //! statistic: a figure that is not in the document is not in the report.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod by_kind;
 mod cases;
 mod chart;
@@ -28,6 +29,7 @@ mod terminal;
 mod words;
 mod xlsx;
 
+pub use alone::{chart_svg, run_chart_svg};
 pub use columns::{columns_json, columns_markdown, columns_text};
 pub use compare::{
     comparison_badge, comparison_badge_svg, comparison_github, comparison_json, comparison_junit,

@@ -421,6 +421,9 @@ pub struct ReportOptions {
     /// Write the report here and leave the results folder as it is
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write no report, and print one chart as SVG, as quota/tail
+    #[arg(long, value_name = "EXPERIMENT/CHART", conflicts_with = "out")]
+    pub chart: Option<String>,
 }
 
 #[derive(Debug, Args)]

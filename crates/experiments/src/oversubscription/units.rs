@@ -385,6 +385,7 @@ mod tests {
             cpus: vec![0],
             handicap_percent,
             launched_ns: 0,
+            seed: 0,
             each: None,
             runtime: None,
         });

@@ -240,6 +240,7 @@ mod tests {
                 cpus: vec![0],
                 handicap_percent: 900,
                 launched_ns: 0,
+                seed: 0,
                 each: None,
                 runtime: None,
             });

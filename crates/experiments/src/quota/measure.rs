@@ -20,7 +20,7 @@ const HOW_TO: &str = "run it as root where control groups are writable, or as `s
 pub(super) fn run(params: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::possible(params)?;
     let pool = Pool {
-        tasks: Tasks::of(case, clock::monotonic_ns()),
+        tasks: Tasks::of(case, worker.seed()),
         // Calibrated at the machine's speed, and not at the quota's.
         steps: worker.burner().iterations(case.task()),
         next: AtomicUsize::new(0),

@@ -20,10 +20,10 @@ pub const EXPERIMENT: Experiment = Experiment {
           (as containers have it), and moves into it. There a pool of `threads` threads does tasks that each compute for \
           `task_us`. `load=full`: there is always another task; after a whole number of periods, five at least (and up to four \
           times as many while others have the CPUs), the tasks done are counted. The latency of a task is from when a thread \
-          takes it to its end. `load=half`: tasks come at random times (Poisson), and together want half of what the quota \
-          grants; latency is from when a task was due, so a wait for a thread is in it. `tasks` is how many there are, at full \
-          load at least. A percentile is recorded where ten tasks lie beyond it. The worker then goes back and removes the \
-          group.",
+          takes it to its end. `load=half`: tasks come at random times (Poisson; the same in all cases of a round), and \
+          together want half of what the quota grants; latency is from when a task was due, so a wait for a thread is in it. \
+          `tasks` is how many there are, at full load at least. A percentile is recorded where ten tasks lie beyond it. The \
+          worker then goes back and removes the group.",
     control: "`limit=none`: as many tasks of the same length without a quota. At full load, the pool sized by the quota: a thread \
               for each whole CPU that it grants, and one at least.",
     traps: &[

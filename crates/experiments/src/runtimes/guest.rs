@@ -163,6 +163,7 @@ pub mod testing {
             cpus: vec![0],
             handicap_percent: 0,
             launched_ns: 0,
+            seed: 0,
             each: None,
             runtime,
         });

@@ -7,7 +7,6 @@
 //! themselves, `own` read the answer off the samples.
 
 use threadgauge_lab::prelude::*;
-use threadgauge_machine::clock;
 
 use crate::runtimes;
 
@@ -92,10 +91,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     let case = Case::checked(case)?;
-    // Below 2^53, so that it is exact where it is stored.
-    let seed = clock::monotonic_ns() & ((1 << 53) - 1);
+    let seed = worker.seed();
     let measured = measure::measure(case, seed, worker)?;
     write_down(case, &measured, worker);
+    // Exact: it is below 2^53.
     worker.noise("order_seed", seed as f64);
     Ok(())
 }

@@ -8,7 +8,7 @@ use threadgauge_results::{Figure, Point};
 use super::axis::{Axis, category, in_lines, titled, width};
 use super::lines::said;
 use super::look::{Line, Look};
-use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
+use super::svg::{Head, LINE, Picture, Size, Svg, escape, n, name_lines};
 
 const LANE: f64 = 15.0;
 const PADDING: f64 = 10.0;
@@ -23,7 +23,7 @@ const MARK: f64 = 16.0;
 const MOST_LINES: usize = 3;
 
 /// Draws `front`: a row for every category, with a lane for each line that has a point in it.
-pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head, size: Size) -> String {
+pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &Head, size: Size) -> Picture {
     let full = size.width();
     let series: Vec<&[&Point]> = front.iter().map(|line| line.points.as_slice()).collect();
     let rows = rows(figure, &series, size);
@@ -39,7 +39,8 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
     let at = |v: f64| left + value.place(v) * span;
 
     let more = (name_lines(full, &titled(&figure.y)).len() - 1) as f64 * LINE;
-    let mut svg = Svg::open(head, full, TOP + height + BOTTOM + more);
+    let tall = TOP + height + BOTTOM + more;
+    let mut svg = Svg::open(head, full, tall);
     for (tick, label) in value.labels(span) {
         svg.line("g", (at(tick), TOP), (at(tick), TOP + height));
         if let Some(label) = label {
@@ -70,7 +71,11 @@ pub(super) fn draw(figure: &Figure, value: &Axis, front: &[&Line<'_>], head: &He
         top += row.height();
     }
     svg.line("a", (0.0, top), (left + span, top));
-    svg.close()
+    Picture {
+        svg: svg.close(),
+        height: tall,
+        is_named: vec![false; front.len()],
+    }
 }
 
 /// A point with its interval.

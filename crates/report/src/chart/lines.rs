@@ -6,7 +6,7 @@ use super::axis::{Axis, titled, width};
 use super::look::{FEWEST, Line};
 use super::names::{self, Name, Taken};
 use super::quantity::Bounds;
-use super::svg::{Head, LINE, Size, Svg, escape, n, name_lines};
+use super::svg::{Head, LINE, Picture, Size, Svg, escape, n, name_lines};
 
 const BOTTOM: f64 = 54.0;
 const RIGHT: f64 = 26.0;
@@ -25,7 +25,7 @@ pub(super) fn draw(
     back: &[&Line<'_>],
     head: &Head,
     size: Size,
-) -> (String, Vec<bool>) {
+) -> Picture {
     let (full, tall) = (size.width(), if size == Size::Wide { TALL } else { 330.0 });
     let everyone = || front.iter().chain(back);
     let x = Axis::at(
@@ -141,7 +141,11 @@ pub(super) fn draw(
         name.draw(&mut svg, &front[i].look.class());
         is_named[i] = true;
     }
-    (svg.close(), is_named)
+    Picture {
+        svg: svg.close(),
+        height: tall,
+        is_named,
+    }
 }
 
 /// Where lines end, and what of their names can be told before it is known how wide the chart is.

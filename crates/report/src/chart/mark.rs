@@ -86,7 +86,10 @@ mod tests {
 
     #[test]
     fn every_colour_stands_out_from_the_page_and_each_step_of_the_ramp_from_the_one_before() {
-        let css = include_str!("../html/page.css");
+        let css = concat!(
+            include_str!("../html/colours.css"),
+            include_str!("../html/page.css")
+        );
         let themes: Vec<&str> = css
             .split(":root {")
             .skip(1)

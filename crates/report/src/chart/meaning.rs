@@ -14,7 +14,7 @@ use super::mark::{
 };
 
 /// Kinds: words that a name begins with, the hue, the mark. Blue is a thread, orange a process, and nothing else.
-const KINDS: [(&str, usize, usize); 60] = [
+const KINDS: [(&str, usize, usize); 61] = [
     // Units.
     (
         "thread|threads|a thread|one thread|pthread|pinned threads",
@@ -25,6 +25,7 @@ const KINDS: [(&str, usize, usize); 60] = [
     ("pool|reactor-pool|JAWS-O", 3, UP),
     ("reactor", 4, DIAMOND),
     ("coroutine|coroutines", 5, DOWN),
+    ("one asynchronous thread", 3, RIBBON),
     // Ways of making a process.
     ("clone-vm", 6, DIAMOND),
     ("posix_spawn", 7, UP),

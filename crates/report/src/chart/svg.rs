@@ -5,6 +5,16 @@ use threadgauge_results::published::cited;
 
 use super::axis::{in_lines, width};
 
+/// A drawn chart.
+pub(crate) struct Picture {
+    /// As SVG.
+    pub svg: String,
+    /// In units of which [`Size::width`] is its width.
+    pub height: f64,
+    /// Whether each of the shown series has its name in it; what has none needs a legend.
+    pub is_named: Vec<bool>,
+}
+
 /// What a screen reader hears of the picture.
 pub(crate) struct Head {
     pub id: String,

@@ -14,7 +14,7 @@ use crate::chart::{Bounds, MARKS, alike, arranged, category, class, is_line, mar
 const CHART: [u32; 2] = [900, 440];
 const CHART_ROWS: u32 = 22;
 /// The page's, whose light colours the charts here have, too.
-const STYLE: &str = include_str!("../html/page.css");
+const STYLE: &str = include_str!("../html/colours.css");
 /// For each mark of the page the nearest that a workbook has.
 const MARKERS: [ChartMarkerType; MARKS] = [
     ChartMarkerType::Circle,

@@ -8,22 +8,26 @@ mod measure;
 mod missing;
 pub mod options;
 
+use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde::Serialize;
 use serde_json::Value;
+use threadgauge_advise::curve::chart;
 use threadgauge_advise::predict::{Drawn, Effort, predict};
 use threadgauge_advise::quantity::{Bytes, Count};
 use threadgauge_advise::workload::Coming;
 use threadgauge_advise::{Advice, Basis, Machine, Workload, Wrong, advise as arithmetic, text};
 use threadgauge_machine::fingerprint;
+use threadgauge_report::chart_svg;
 use threadgauge_results::units;
 
 use crate::commands::advise::measure::Measured;
 use crate::commands::advise::options::{AdviseOptions, WorkloadOptions};
 use crate::earlier;
-use crate::output::{Done, Verdict, print_json, print_words, say};
+use crate::output::{Done, Verdict, print_json, print_words, say, shown};
 
 /// Advises, and prints it.
 pub fn advise(options: &AdviseOptions) -> Done {
@@ -58,6 +62,9 @@ pub fn advise(options: &AdviseOptions) -> Done {
             .unwrap_or(&here),
     )?;
     let advice = arithmetic(&workload, &machine, &basis, options.program.as_deref());
+    if let Some(file) = &options.chart {
+        draw(file, &advice, &basis)?;
+    }
     let (measured, verdict) = match options.measure {
         true => measured(options, &advice, &machine, &basis)?,
         false => (None, Verdict::Done),
@@ -72,6 +79,26 @@ pub fn advise(options: &AdviseOptions) -> Done {
         print_words(&(measured + &text(&advice)))?;
     }
     Ok(verdict)
+}
+
+/// Draws the advice among all numbers at once.
+fn draw(file: &Path, advice: &Advice, basis: &Basis) -> Result<()> {
+    let is_svg = file.extension().is_some_and(|of| of.eq_ignore_ascii_case("svg"));
+    ensure!(
+        is_svg,
+        "--chart {}: the chart is SVG; give it such a name, as advice.svg",
+        shown(file)
+    );
+    let chart = chart(advice, basis).context(
+        "--chart: of clients that stay connected there is no number at once to draw; leave --chart away",
+    )?;
+    fs::write(
+        file,
+        chart_svg(&chart, &format!("threadgauge advise. {}.", advice.costs)),
+    )
+    .with_context(|| format!("cannot write {}", shown(file)))?;
+    say(&format!("The chart is in {}", shown(file)));
+    Ok(())
 }
 
 /// All that is said, as JSON.

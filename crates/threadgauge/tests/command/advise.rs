@@ -41,13 +41,19 @@ fn is_as_shown(lines: &[String], printed: &[&str]) -> bool {
 
 #[test]
 fn what_the_documents_show_is_what_is_printed() {
-    let mut seen = 0;
+    let (mut seen, mut drawn) = (0, 0);
+    let dir = tempfile::tempdir().unwrap();
     for page in ["README.md", "docs/decide.md"] {
         let page_text = fs::read_to_string(root().join(page)).unwrap();
         for (command, lines) in shown(&page_text) {
             seen += 1;
             let mut words = vec!["advise".to_owned()];
             words.extend(shlex::split(&command).unwrap());
+            let chart = words.iter().position(|word| word == "--chart").map(|at| at + 1);
+            let name = chart.map(|at| {
+                let here = dir.path().join(&words[at]).display().to_string();
+                std::mem::replace(&mut words[at], here)
+            });
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let output = threadgauge(root(), &words);
             assert!(
@@ -62,9 +68,68 @@ fn what_the_documents_show_is_what_is_printed() {
                 "{page}: {command} prints\n{}",
                 printed.join("\n")
             );
+            if let Some(name) = name {
+                drawn += 1;
+                let image = root().join("docs/images").join(&name);
+                let is = fs::read_to_string(dir.path().join(&name)).unwrap();
+                if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                    fs::write(&image, &is).unwrap();
+                }
+                let said = format!("{page}: {command}: UPDATE_GOLDEN=1 writes docs/images/{name} anew");
+                assert!(fs::read_to_string(&image).is_ok_and(|was| was == is), "{said}");
+                assert!(
+                    page_text.contains(&format!("(images/{name})")),
+                    "{page} shows {name}"
+                );
+            }
         }
     }
-    assert!(seen >= 4, "{seen}");
+    assert!(seen >= 4 && drawn >= 3, "{seen} {drawn}");
+}
+
+#[test]
+fn one_chart_of_a_run_is_printed_and_one_that_is_not_there_is_refused_with_those_that_are() {
+    let chart = |name| threadgauge(root(), &["report", "runs/2026-11-24-standard", "--chart", name]);
+    let printed = text(&chart("server-designs/stevens").stdout);
+    assert!(
+        printed.starts_with("<svg") && printed.ends_with("</svg>\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("prethreaded-acceptor") && printed.contains("threadgauge 0."),
+        "{printed}"
+    );
+    for (name, there) in [
+        ("server-designs/x", "server-designs/cpu, "),
+        ("x", "ring/…, "),
+        ("x/y", "ring/…, "),
+    ] {
+        let refused = chart(name);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = text(&refused.stderr);
+        assert!(
+            said.contains("no such chart; there are") && said.contains(there),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_chart_that_cannot_be_drawn_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |words: &str| {
+        let words: Vec<&str> = ["advise"].into_iter().chain(words.split(' ')).collect();
+        let output = threadgauge(dir.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        text(&output.stderr)
+    };
+    let said = refused("--tasks 9 --cpu 1ms --chart x.png");
+    assert!(said.contains("x.png: the chart is SVG"), "{said}");
+    let said = refused("--tasks 9 --cpu 1ms --chart nowhere/x.svg");
+    assert!(said.contains("cannot write nowhere/x.svg"), "{said}");
+    let said = refused("--connections 9 --messages 6/min --chart x.svg");
+    assert!(said.contains("no number at once"), "{said}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]

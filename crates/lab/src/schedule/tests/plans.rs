@@ -122,3 +122,30 @@ fn an_earlier_run_tells_how_many_times_as_long_as_its_first_rounds_all_take() {
     assert!(earlier.learn(&store, &machine, &record, 7).unwrap());
     near(run.forecast(earlier).of(&run.chosen), 56 * SECOND);
 }
+
+#[test]
+fn all_cases_of_a_round_draw_alike_and_each_round_and_try_otherwise() {
+    let mut run = Run::rounds(3, 2);
+    // So short that each sample has two tries.
+    for case in &mut run.chosen[0].plan.cases {
+        case.estimate = Duration::from_millis(20);
+    }
+    let mut seeds = Vec::new();
+    let came = run.go(|_, order| {
+        seeds.push(order.seed);
+        QUIET
+    });
+    // Two cases and the copy, twice in each of three rounds.
+    assert_eq!(came.samples.len(), 18);
+    let mut of_try: BTreeMap<(u32, u32), BTreeSet<u64>> = BTreeMap::new();
+    for (sample, seed) in came.samples.iter().zip(&seeds) {
+        of_try
+            .entry((sample.round, sample.nth_try))
+            .or_default()
+            .insert(*seed);
+    }
+    assert!(of_try.values().all(|seeds| seeds.len() == 1), "{of_try:?}");
+    let all: BTreeSet<u64> = seeds.iter().copied().collect();
+    assert_eq!((all.len(), of_try.len()), (6, 6));
+    assert!(all.iter().all(|seed| *seed <= LARGEST_SEED));
+}

@@ -272,6 +272,9 @@ pub struct AdviseOptions {
         hide = true
     )]
     pub degrees: Vec<usize>,
+    /// Draw what each number at once does, with the advised one among them, as SVG into this file
+    #[arg(long, value_name = "FILE.svg")]
+    pub chart: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     pub json: bool,

@@ -71,6 +71,7 @@ pub fn by_themselves(each: Each, launcher: &mut Launcher, cpus: &[usize]) -> Res
             cpus: cpus.to_vec(),
             handicap_percent: 0,
             launched_ns: 0,
+            seed: 0,
             each: Some(Each {
                 items: vec![item.clone()],
                 ..each.clone()
