@@ -27,6 +27,7 @@ mod deps;
 mod folders;
 mod golden;
 mod licences;
+mod machines;
 mod made;
 mod man;
 mod mutants;
@@ -105,6 +106,8 @@ enum Chore {
     Size(size::Options),
     /// Pairs of runs, compared: does the harness cry wolf, and does it see a real handicap?
     Pairs(pairs::Options),
+    /// Runs in virtual machines whose kernel is started in other ways, by turns
+    Machines(machines::Options),
     /// Workloads predicted by `advise` and then measured: hours, on a quiet machine; it goes on where it was ended
     ValidateAdvice(validate_advice::Options),
     /// A test binary, ended where it takes much longer than it did before
@@ -149,6 +152,7 @@ fn run() -> Result<()> {
         Chore::Golden => golden::write(),
         Chore::Size(options) => size::run(&options),
         Chore::Pairs(options) => pairs::run(&options),
+        Chore::Machines(options) => machines::run(&options),
         Chore::ValidateAdvice(options) => validate_advice::run(&options),
         Chore::Within(options) => within::run(&options),
     }

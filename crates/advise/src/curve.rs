@@ -15,8 +15,8 @@ use crate::predict::{Drawn, Prediction, SHOW, predict};
 /// A curve goes on to twice the largest number that somebody would take, and to this one at least.
 const LEAST: usize = 8;
 
-/// What was advised, with `basis`, among all numbers at once. None where there is no number to choose: clients that stay
-/// connected.
+/// What was advised, with `basis`, among all numbers at once. None where there is no number to choose: clients that
+/// stay connected.
 #[must_use]
 pub fn chart(advice: &Advice, basis: &Basis) -> Option<Figure> {
     let (workload, machine) = (&advice.workload, &advice.machine);

@@ -16,6 +16,10 @@ pub const MODEL: f64 = 0.05;
 /// Who is busier than that has a queue that grows, or nearly.
 pub const BUSIEST: f64 = 0.95;
 
+/// No wait lasts exactly as long as another. Were they alike, who is ready first at the same moment would decide by how
+/// much computing and waiting overlap: two tasks at once of as much of each take turns, or wait for each other.
+const LEAST_SPREAD_OF_WAITS: f64 = 0.03;
+
 /// A figure with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figure {
@@ -133,7 +137,8 @@ impl Drawn {
                 DrawnTask {
                     arrives_s: now_s,
                     cpu_s: work_s * lognormal(&mut random, workload.spread),
-                    wait_s: workload.wait_s * lognormal(&mut random, workload.spread),
+                    wait_s: workload.wait_s
+                        * lognormal(&mut random, workload.spread.max(LEAST_SPREAD_OF_WAITS)),
                 }
             };
             (0..count).map(task).collect()
@@ -238,14 +243,15 @@ pub fn predict(
     prediction
 }
 
-/// Tasks a second in the middle of a list: between a quarter and three quarters of it. None where so many are at once
-/// that it has no middle.
+/// Tasks a second in the middle of a list: between a quarter and three quarters of it, in whole rounds of as many as
+/// are at once, since tasks that are alike end together. None where so many are at once that it has no middle.
 fn pace(outcome: &Outcome, at_once: usize) -> Option<f64> {
     let mut finished: Vec<f64> = outcome.done.iter().map(|done| done.finished_s).collect();
     finished.sort_by(f64::total_cmp);
-    let [first, last] = [finished.len() / 4, finished.len() * 3 / 4];
-    let takes_s = finished.get(last)? - finished.get(first)?;
-    (at_once <= first && takes_s > 0.0).then(|| (last - first) as f64 / takes_s)
+    let first = (finished.len() / 4).next_multiple_of(at_once);
+    let last = finished.len() * 3 / 4 / at_once * at_once;
+    let takes_s = finished.get(last.checked_sub(1)?)? - finished.get(first.checked_sub(1)?)?;
+    (first < last && takes_s > 0.0).then(|| (last - first) as f64 / takes_s)
 }
 
 fn tasks_of(model: &Model<'_>, drawn: &[DrawnTask]) -> Vec<Task> {

@@ -44,6 +44,7 @@ pub mod wake;
 mod catalogue;
 mod channels;
 mod conditions;
+pub mod gate;
 mod guests;
 mod ideal;
 mod libraries;

@@ -216,7 +216,8 @@ impl From<ProfileName> for Profile {
 #[derive(Debug, Default, Args)]
 pub struct RunOptions {
     /// Experiments to run; those of a first run if none is named (`list` says which run by name only). `runtimes` alone
-    /// is create, ring and footprint, with the cells of one table over all runtimes that are found
+    /// is create, ring and footprint, with the cells of one table over all runtimes that are found; `gate` alone is
+    /// seventeen cases of several, in 20 rounds, of which a comparison knows most
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
     /// How much to run

@@ -216,16 +216,30 @@ fn apart(a: &Results, b: &Results) -> Vec<String> {
         .filter(|says| !says.starts_with(QUOTA))
         .map(|says| format!("THE MACHINES DIFFER: {says}"));
     let machine = quotas(&a.machine, &b.machine).into_iter().chain(machine);
+    let options = other_options(&a.run.options, &b.run.options);
     let run = [
         ("version", a.run.version.clone(), b.run.version.clone()),
         ("profile", a.run.profile.clone(), b.run.profile.clone()),
-        ("options", a.run.options.join(" "), b.run.options.join(" ")),
+        ("options", options[0].clone(), options[1].clone()),
     ];
     let run = run
         .into_iter()
         .filter(|(_, x, y)| x != y)
         .map(|(name, x, y)| format!("THE RUNS DIFFER: {name} is \"{x}\" in A and \"{y}\" in B"));
     machine.chain(run).collect()
+}
+
+/// The options that one of two runs has and the other has not; all of both where they have the same in another order.
+fn other_options(a: &[String], b: &[String]) -> [String; 2] {
+    let lacking = |own: &[String], other: &[String]| {
+        let own = own.iter().filter(|option| !other.contains(option));
+        own.cloned().collect::<Vec<_>>().join(" ")
+    };
+    let [of_a, of_b] = [lacking(a, b), lacking(b, a)];
+    match of_a == of_b {
+        true => [a.join(" "), b.join(" ")],
+        false => [of_a, of_b],
+    }
 }
 
 /// What differs between the machines of a side's runs, each fact once; and what they warn of, which of many is no more
@@ -284,6 +298,21 @@ mod tests {
             r#"{"retbleed":"Vulnerable"}"#,
         ];
         assert_eq!(says, [("mitigations", values.map(str::to_owned).to_vec())]);
+    }
+
+    #[test]
+    fn of_options_those_are_said_that_one_run_alone_has() {
+        let of = |a: &[&str], b: &[&str]| {
+            let [a, b] = [a, b].map(|of| of.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>());
+            other_options(&a, &b)
+        };
+        assert_eq!(of(&["ring", "--rounds 6"], &["ring"]), ["--rounds 6", ""]);
+        assert_eq!(
+            of(&["ring", "--before-try x"], &["ring", "--before-try y"]),
+            ["--before-try x", "--before-try y"]
+        );
+        assert_eq!(of(&["a", "b"], &["b", "a"]), ["a b", "b a"]);
+        assert_eq!(of(&["a"], &["a"]), ["a", "a"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! but the state, and that a state has three runs at least, by turns with those of the other. The unit is a run, so the
 //! spread between runs of a state (between boots, where it takes a boot) is in every interval.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use threadgauge_stats::{Estimate, paired_ratio, ratio_of_runs};
 
@@ -45,7 +47,7 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
     for side in [a, b] {
         if side.runs.iter().any(|run| is_emulated(&run.results.machine)) {
             return Err(lacks(format!(
-                "{} ran on an emulated processor, whose times are not a machine's",
+                "the runs called {} are of an emulated processor, whose times are not a machine's",
                 side.name
             )));
         }
@@ -181,9 +183,9 @@ fn belongs(waits: WaitsFor, fact: &str) -> bool {
 fn is_emulated(machine: &Value) -> bool {
     let says = |name: &str, words: &str| {
         let text = machine.get(name).and_then(Value::as_str);
-        text.is_some_and(|text| text.contains(words))
+        text.is_some_and(|text| text.to_lowercase().contains(words))
     };
-    says("hypervisor", "TCG") || says("cpu_model", "QEMU TCG")
+    says("hypervisor", "tcg") || says("cpu_model", "qemu tcg")
 }
 
 /// A figure of some cases in one state over that in another.
@@ -199,7 +201,8 @@ pub struct OfStates {
 
 /// `metric` of those cases of `experiment` that all runs have figures of and `is_meant` chooses: of each run the
 /// geometric mean over them, and of the second side's runs the ratio to the first's, with an interval of level
-/// 1 − `alpha`. Of two runs in turns it is of their rounds. None where there is no such case.
+/// 1 − `alpha`. Of two runs in turns it is of their rounds. What has all CPUs of one machine is set against what has
+/// all of another: with SMT there are more of them. None where there is no such case.
 #[must_use]
 pub fn ratio_of_states(
     [first, second]: [&Repeated; 2],
@@ -208,15 +211,11 @@ pub fn ratio_of_states(
     alpha: f64,
     is_meant: impl Fn(&Params) -> bool,
 ) -> Option<OfStates> {
-    let of = first.runs.first()?.results.experiments.iter();
-    let cases = of
-        .filter(|e| e.id == experiment)
-        .flat_map(|e| &e.cases)
-        .filter(|case| is_meant(&case.params));
-    let cases: Vec<&str> = cases.map(|case| case.id.as_str()).collect();
+    let runs: Vec<&RunData> = first.runs.iter().chain(&second.runs).collect();
+    let cases = in_each(&runs, experiment, is_meant);
     let (of, cases) = match pair(first, second) {
         Some(runs) => of_pair(runs, experiment, metric, alpha, &cases)?,
-        None => of_runs([first, second], experiment, metric, alpha, &cases)?,
+        None => of_runs(&runs, first.runs.len(), experiment, metric, alpha, &cases)?,
     };
     Some(OfStates {
         ratio: of.estimate,
@@ -225,19 +224,56 @@ pub fn ratio_of_states(
     })
 }
 
-/// The ratio of runs, each with its mean over the cases that all have, and how many these are.
+/// The chosen cases that all runs have, each by its id in each of them.
+fn in_each<'a>(
+    runs: &[&'a RunData],
+    experiment: &str,
+    is_meant: impl Fn(&Params) -> bool,
+) -> Vec<Vec<&'a str>> {
+    let of_run = |run: &&'a RunData| {
+        let cpus = cpus(&run.results.machine);
+        let of = run.results.experiments.iter().filter(|e| e.id == experiment);
+        let meant = of.flat_map(|e| &e.cases).filter(|case| is_meant(&case.params));
+        let named = meant.map(|case| (with_all_cpus(&case.params, cpus).to_string(), case.id.as_str()));
+        named.collect::<BTreeMap<String, &str>>()
+    };
+    let ids: Vec<BTreeMap<String, &str>> = runs.iter().map(of_run).collect();
+    let names = ids.first().map(|of_first| of_first.keys()).into_iter().flatten();
+    let in_all = |name: &String| ids.iter().map(|of| of.get(name).copied()).collect();
+    names.filter_map(in_all).collect()
+}
+
+/// How many CPUs a run may have had.
+fn cpus(machine: &Value) -> Option<u64> {
+    machine.get("cpus").and_then(Value::as_u64)
+}
+
+/// Parameters in which the number of all CPUs is said so.
+fn with_all_cpus(params: &Params, all: Option<u64>) -> Params {
+    let are_all = |name: &&str| params.int(name).is_some() && params.int(name) == all;
+    let said = ["cpus", "server_cpus"].into_iter().filter(are_all);
+    said.fold(params.clone(), |params, name| params.with(name, "all"))
+}
+
+/// The ratio of runs, the first ones' and the others', each with its mean over the cases that all have, and how many
+/// these are.
 fn of_runs(
-    sides: [&Repeated; 2],
+    runs: &[&RunData],
+    first: usize,
     experiment: &str,
     metric: &str,
     alpha: f64,
-    cases: &[&str],
+    cases: &[Vec<&str>],
 ) -> Option<(Estimate, usize)> {
-    let runs = || sides.iter().flat_map(|side| &side.runs);
-    let of_case = |case: &&str| runs().map(|run| figure(run, experiment, case, metric)).collect();
+    let of_case = |ids: &Vec<&str>| {
+        let of_runs = runs.iter().zip(ids);
+        of_runs
+            .map(|(run, id)| figure(run, experiment, id, metric))
+            .collect()
+    };
     let figures: Vec<Vec<f64>> = cases.iter().filter_map(of_case).collect();
     let means = geometric_means(&figures)?;
-    let (of_first, of_second) = means.split_at(sides[0].runs.len());
+    let (of_first, of_second) = means.split_at(first);
     Some((ratio_of_runs(of_first, of_second, alpha).ok()?, figures.len()))
 }
 
@@ -247,10 +283,10 @@ fn of_pair(
     experiment: &str,
     metric: &str,
     alpha: f64,
-    cases: &[&str],
+    cases: &[Vec<&str>],
 ) -> Option<(Estimate, usize)> {
-    let of_case = |case: &&str| {
-        let both = [first, second].map(|run| rounds(run, experiment, case, metric));
+    let of_case = |ids: &Vec<&str>| {
+        let both = [(first, 0), (second, 1)].map(|(run, n)| rounds(run, experiment, ids[n], metric));
         both.iter().all(|of| !of.is_empty()).then_some(both)
     };
     let figures: Vec<_> = cases.iter().filter_map(of_case).collect();
@@ -265,7 +301,7 @@ fn of_pair(
 }
 
 /// The figures of a case by round.
-type ByRoundOfCase = std::collections::BTreeMap<u32, f64>;
+type ByRoundOfCase = BTreeMap<u32, f64>;
 
 /// Of rows of as many figures each, the mean of each column; none of no row.
 fn geometric_means(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
@@ -377,7 +413,7 @@ mod tests {
             "kernel preemption is not known of other"
         );
         assert!(
-            preemption(&with(|m| m["hypervisor"] = json!("TCGTCGTCGTCG")))
+            preemption(&with(|m| m["hypervisor"] = json!("qemu-tcg")))
                 .1
                 .contains("differ in more")
         );
@@ -389,7 +425,7 @@ mod tests {
         );
         let emulated = |preemption: &str, minute| {
             let mut of = machine(OLD, preemption, true);
-            of["hypervisor"] = json!("TCGTCGTCGTCG");
+            of["hypervisor"] = json!("qemu-tcg");
             side(preemption, &of, minute, &NS)
         };
         let (of, says) = lack(WaitsFor::Preemption, &emulated("none", 0), &emulated("full", 1));
@@ -397,7 +433,7 @@ mod tests {
             (of, says.as_str()),
             (
                 Need::System,
-                "none ran on an emulated processor, whose times are not a machine's"
+                "the runs called none are of an emulated processor, whose times are not a machine's"
             )
         );
     }
@@ -455,5 +491,45 @@ mod tests {
         samples.retain(|sample| sample.case != "e/n=2");
         let left = ratio_of_states([&usual, &lacking], "e", "elapsed_ns", 0.05, |_| true).unwrap();
         assert_eq!(left.cases, 1);
+    }
+
+    #[test]
+    fn what_has_all_cpus_of_one_machine_is_set_against_what_has_all_of_another() {
+        // The second case has all CPUs.
+        let of = |name: &str, smt: bool, minute: usize, ns: f64| {
+            let mut side = side(
+                name,
+                &machine(OLD, "none", smt),
+                minute,
+                &[ns, 1.01 * ns, 0.99 * ns],
+            );
+            for run in &mut side.runs {
+                let all = cpus(&run.results.machine).unwrap();
+                let id = format!("e/n=2,cpus={all}");
+                let case = &mut run.results.experiments[0].cases[1];
+                case.params = case.params.clone().with("cpus", all);
+                for sample in run.samples.get_mut("e").unwrap() {
+                    if sample.case == case.id {
+                        sample.case.clone_from(&id);
+                    }
+                }
+                case.id = id;
+            }
+            side
+        };
+        let (off, on) = (of("off", false, 0, 100.0), of("on", true, 1, 90.0));
+        let found = ratio_of_states([&off, &on], "e", "elapsed_ns", 0.05, |params| {
+            params.int("n") == Some(2)
+        });
+        let found = found.unwrap();
+        assert_eq!(found.cases, 1);
+        assert!((found.ratio - 0.9).abs() < 1e-9, "{found:?}");
+        // Two of four are not all.
+        let few = Params::new().with("cpus", 2).with("server_cpus", 4);
+        assert_eq!(with_all_cpus(&few, Some(4)).to_string(), "cpus=2,server_cpus=all");
+        assert_eq!(
+            with_all_cpus(&Params::new().with("n", 4), Some(4)).to_string(),
+            "n=4"
+        );
     }
 }

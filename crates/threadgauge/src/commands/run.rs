@@ -181,7 +181,7 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
 
 /// `None` if the user ended it before.
 fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>> {
-    let profile = options.profile.into();
+    let (profile, rounds) = (choice::profile(options), choice::rounds(options));
     let mut site = site(profile, options.cpus.as_ref())?;
     let mut named = choice::named(options)?;
     if let (Some(command), Some(items)) = (&options.each, &options.items) {
@@ -227,7 +227,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
                 id: id.clone(),
                 seed: options.seed,
                 proposed: random_seed(),
-                profile: (profile.name().to_owned(), options.rounds),
+                profile: (profile.name().to_owned(), rounds),
                 plan: chosen.iter().flat_map(Chosen::measured).collect(),
             };
             let longest = chosen.iter().map(Chosen::longest_try).max().unwrap_or_default();
@@ -243,7 +243,7 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         profile: profile.name().to_owned(),
         seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        rounds: options.rounds,
+        rounds,
         cpus: site.cpus.clone(),
         handicap_percent: options.handicap,
         options: typed(options),

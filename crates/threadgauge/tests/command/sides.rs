@@ -295,3 +295,42 @@ fn claims_about_two_states_are_held_to_runs_of_both_and_say_what_they_lack() {
     let of = &json(&claims(&["thread-create-faster-on-one-cpu", "--json"]))[0];
     assert!(of["together"].is_null(), "{of}");
 }
+
+#[test]
+fn runs_of_an_emulated_processor_are_compared_and_decide_no_claim() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str| format!("{}/runs/2026-11-28-emulated/{name}", root.display());
+    let claims = |a: &str, b: &str, id: &str| {
+        json(&threadgauge(
+            dir.path(),
+            &["claims", &of(a), &of(b), "--text", id, "--json"],
+        ))[0]
+            .clone()
+    };
+    for (a, b, id) in [
+        (
+            "preemption/none",
+            "preemption/full",
+            "preemption-hardly-affects-threads",
+        ),
+        ("switched/a", "switched/b", "preemption-hardly-affects-threads"),
+        ("smt/off", "smt/on", "smt-no-effect-on-switching"),
+    ] {
+        let together = &claims(a, b, id)["together"];
+        assert_eq!(together["state"], "not-testable", "{together}");
+        let reason = together["finding"]["reason"].as_str().unwrap();
+        assert!(reason.contains("are of an emulated processor"), "{reason}");
+    }
+    // What they say of each other is said: the state was another one, and nothing else.
+    let compared = json(&threadgauge(
+        dir.path(),
+        &["compare", &of("switched/a"), &of("switched/b"), "--json"],
+    ));
+    assert_eq!(compared["paired"], true);
+    let warnings = compared["warnings"].to_string();
+    let differ =
+        "THE MACHINES DIFFER: preemption is \\\"none (dynamic)\\\" in A and \\\"full (dynamic)\\\" in B";
+    assert!(warnings.contains(differ), "{warnings}");
+    assert_eq!(warnings.matches("THE MACHINES DIFFER").count(), 1, "{warnings}");
+}

@@ -1,14 +1,32 @@
 //! Which experiments a run was asked for, and which of their cases.
 
 use threadgauge_experiments::twin::TWIN;
-use threadgauge_experiments::{CATALOGUE, by_runtime};
+use threadgauge_experiments::{CATALOGUE, by_runtime, gate};
 use threadgauge_lab::experiment::Experiment;
 use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::selection::{SelectionError, Selector, choose, choose_cases, experiments, parts_of_id};
-use threadgauge_lab::site::Site;
+use threadgauge_lab::site::{Profile, Site};
 
 use crate::cli::RunOptions;
 use crate::commands::run::guests::is_shortcut;
+
+/// Whether the cases for a gate are asked for.
+fn is_gate(options: &RunOptions) -> bool {
+    options.experiments == [gate::NAME]
+}
+
+/// Whose plans the cases are picked from.
+pub fn profile(options: &RunOptions) -> Profile {
+    match is_gate(options) {
+        true => gate::PROFILE,
+        false => options.profile.into(),
+    }
+}
+
+/// How many rounds were asked for, if any.
+pub fn rounds(options: &RunOptions) -> Option<u32> {
+    options.rounds.or(is_gate(options).then_some(gate::ROUNDS))
+}
 
 /// The experiments that were named, else those of the cases that were, else those of a first run.
 ///
@@ -18,6 +36,12 @@ use crate::commands::run::guests::is_shortcut;
 pub fn named(options: &RunOptions) -> Result<Vec<&'static Experiment>, SelectionError> {
     if is_shortcut(&options.experiments) {
         return experiments(CATALOGUE, &by_runtime::EXPERIMENTS.map(str::to_owned));
+    }
+    if is_gate(options) {
+        let of_each = gate::CASES
+            .iter()
+            .filter_map(|id| parts_of_id(id).0.map(str::to_owned));
+        return experiments(CATALOGUE, &of_each.collect::<Vec<_>>());
     }
     if options.experiments == [TWIN.id] {
         // By its name alone: it is about a workload that was told.
@@ -42,6 +66,9 @@ pub fn cases(
     options: &RunOptions,
 ) -> Result<Vec<Chosen>, SelectionError> {
     let set = Selector::joined(&options.set);
+    if is_gate(options) {
+        return choose_cases(named, site, &gate::CASES.map(str::to_owned), &set);
+    }
     if !options.case.is_empty() {
         return choose_cases(named, site, &options.case, &set);
     }
