@@ -275,9 +275,15 @@ fn matters(
             Matters {
                 does,
                 says: format!(
-                    "{word}: {} one after the other take {}{of}. The least possible is {} on {on}.",
-                    counted(tasks, "task"),
-                    time(serial_s),
+                    "{word}: {}{of}. The least possible is {} on {on}.",
+                    match tasks {
+                        1 => format!("one task takes {}", time(serial_s)),
+                        _ => format!(
+                            "{} one after the other take {}",
+                            counted(tasks, "task"),
+                            time(serial_s)
+                        ),
+                    },
                     time(least_s)
                 ),
                 utilisation: None,

@@ -5,7 +5,7 @@ use threadgauge_results::units::counted;
 use threadgauge_results::{Figure, Results};
 
 use crate::chart::svg::{Size, Svg, escape, n};
-use crate::chart::{Panel, called, draw};
+use crate::chart::{Panel, TABLE_BELOW, called, draw};
 use crate::facts::headline;
 use crate::terminal::text::wrap;
 
@@ -47,7 +47,9 @@ pub fn chart_svg(figure: &Figure, foot: &str) -> String {
     }
     for panel in &drawing.panels {
         let picture = &panel.wide;
-        svg.raw(&placed(&picture.svg, (EDGE, y), Some((full, picture.height))));
+        // Here is none.
+        let drawn = picture.svg.replace(TABLE_BELOW, "");
+        svg.raw(&placed(&drawn, (EDGE, y), Some((full, picture.height))));
         y += picture.height + LINE / 2.0;
         legend(&mut svg, &mut y, figure, panel);
     }
@@ -102,4 +104,66 @@ fn placed(svg: &str, (x, y): (f64, f64), size: Option<(f64, f64)>) -> String {
         format!(" width=\"{}\" height=\"{}\"", n(width), n(height))
     });
     svg.replacen("<svg", &format!("<svg x=\"{}\" y=\"{}\"{size}", n(x), n(y)), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::{Axis, Origin, Point, Scale, Series};
+
+    use super::*;
+
+    #[test]
+    fn it_stands_alone_with_its_words_its_legend_and_where_it_is_from() {
+        let series = |name: &str, points: &[(f64, f64)]| Series {
+            name: name.to_owned(),
+            origin: Origin::Ideal,
+            points: points
+                .iter()
+                .map(|&(x, y)| Point {
+                    x,
+                    label: None,
+                    y,
+                    ci95: None,
+                })
+                .collect(),
+        };
+        let axis = |label: &str| Axis {
+            label: label.to_owned(),
+            scale: Scale::Log,
+        };
+        let line = [(1.0, 90.0), (2.0, 50.0), (4.0, 30.0)];
+        let figure = Figure {
+            id: "f".to_owned(),
+            title: "How <many>?".to_owned(),
+            note: "Four are best.".to_owned(),
+            x: axis("tasks at once"),
+            y: axis("time, ms"),
+            series: vec![
+                series("threads", &line),
+                series("advised: 2 threads", &[(2.0, 50.0)]),
+            ],
+        };
+        let svg = chart_svg(&figure, "From run 1.");
+        for said in [
+            "How &lt;many&gt;?",
+            "Four are best.",
+            "From run 1.",
+            "advised: 2 threads",
+            "--s1:",
+        ] {
+            assert!(svg.contains(said), "{said}: {svg}");
+        }
+        // There is no table, and the only mark is around none.
+        for not_said in [TABLE_BELOW, "Marks around"] {
+            assert!(!svg.contains(not_said), "{not_said}: {svg}");
+        }
+        let nothing = chart_svg(
+            &Figure {
+                series: Vec::new(),
+                ..figure
+            },
+            "",
+        );
+        assert!(nothing.contains("There is nothing to draw."), "{nothing}");
+    }
 }

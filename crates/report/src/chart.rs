@@ -47,6 +47,9 @@ const CROWDED: f64 = 0.8;
 /// The share from which a chart is empty but for that tenth.
 const ALIKE: f64 = 0.9;
 
+/// What a screen reader hears at the end of a chart's description, in a page.
+pub(crate) const TABLE_BELOW: &str = " The table below the chart has every figure.";
+
 /// What came of drawing a figure.
 pub(crate) struct Drawing {
     /// Empty where there is nothing to draw.
@@ -288,9 +291,11 @@ fn in_one_another(lines: &[(usize, Line<'_>)], y: &Axis) -> Option<String> {
     let mut pairs =
         (lines.iter().enumerate()).flat_map(|(i, (_, a))| lines[i + 1..].iter().map(move |(_, b)| (a, b)));
     let is_one = pairs.any(|(a, b)| {
+        // Lines of theory have none.
+        let are_marked = a.is_marked() && b.is_marked();
         let met = |point: &&&Point| b.points.iter().any(|other| meet(point, other));
         let met = a.points.iter().filter(met).count();
-        0 < met && met < a.points.len()
+        are_marked && 0 < met && met < a.points.len()
     });
     is_one.then(|| "Marks around one another: these figures cannot be told apart here.".to_owned())
 }
@@ -347,7 +352,7 @@ fn head(figure: &Figure, id: &str, part: Option<(usize, usize)>, front: &[&Line<
         id: id.to_owned(),
         title: format!("{}{part}", figure.title),
         description: format!(
-            "{}{} by {}: {}. The table below the chart has every figure.",
+            "{}{} by {}: {}.{TABLE_BELOW}",
             if figure.note.is_empty() {
                 String::new()
             } else {

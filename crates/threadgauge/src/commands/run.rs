@@ -181,6 +181,7 @@ pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
 
 /// `None` if the user ended it before.
 fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>> {
+    choice::check(options)?;
     let (profile, rounds) = (choice::profile(options), choice::rounds(options));
     let mut site = site(profile, options.cpus.as_ref())?;
     let mut named = choice::named(options)?;

@@ -1,5 +1,6 @@
 //! Which experiments a run was asked for, and which of their cases.
 
+use anyhow::{Result, ensure};
 use threadgauge_experiments::twin::TWIN;
 use threadgauge_experiments::{CATALOGUE, by_runtime, gate};
 use threadgauge_lab::experiment::Experiment;
@@ -7,12 +8,28 @@ use threadgauge_lab::schedule::Chosen;
 use threadgauge_lab::selection::{SelectionError, Selector, choose, choose_cases, experiments, parts_of_id};
 use threadgauge_lab::site::{Profile, Site};
 
-use crate::cli::RunOptions;
+use crate::cli::{ProfileName, RunOptions};
 use crate::commands::run::guests::is_shortcut;
 
 /// Whether the cases for a gate are asked for.
 fn is_gate(options: &RunOptions) -> bool {
     options.experiments == [gate::NAME]
+}
+
+/// Refuses what would choose among the cases for a gate: they are what they are.
+///
+/// # Errors
+///
+/// When cases or another profile are asked for, too.
+pub fn check(options: &RunOptions) -> Result<()> {
+    let chooses =
+        !options.only.is_empty() || !options.case.is_empty() || options.profile == ProfileName::Paper;
+    ensure!(
+        !is_gate(options) || !chooses,
+        "`{}` has its own cases: leave --only, --case and --profile away, or name experiments in its place",
+        gate::NAME
+    );
+    Ok(())
 }
 
 /// Whose plans the cases are picked from.
@@ -94,6 +111,23 @@ mod tests {
             panic!("it is a run");
         };
         Ok(named(&options)?.iter().map(|e| e.id).collect())
+    }
+
+    #[test]
+    fn the_cases_for_a_gate_are_no_others() {
+        let asked = |words: &str| {
+            let words = format!("threadgauge run {words}");
+            let Some(Command::Run(options)) = Cli::parse_from(words.split_whitespace()).command else {
+                panic!("it is a run");
+            };
+            (check(&options).is_ok(), rounds(&options), profile(&options))
+        };
+        assert_eq!(asked("gate"), (true, Some(gate::ROUNDS), gate::PROFILE));
+        assert_eq!(asked("gate --rounds 7").1, Some(7));
+        for other in ["--only unit=thread", "--case ring/unit=thread", "--profile paper"] {
+            assert!(!asked(&format!("gate {other}")).0, "{other}");
+        }
+        assert_eq!(asked("ring --profile paper"), (true, None, Profile::Paper));
     }
 
     #[test]
