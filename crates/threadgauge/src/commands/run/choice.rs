@@ -84,7 +84,11 @@ pub fn cases(
 ) -> Result<Vec<Chosen>, SelectionError> {
     let set = Selector::joined(&options.set);
     if is_gate(options) {
-        return choose_cases(named, site, &gate::CASES.map(str::to_owned), &set);
+        let site = Site {
+            profile: gate::PROFILE,
+            ..site.clone()
+        };
+        return choose_cases(named, &site, &gate::CASES.map(str::to_owned), &set);
     }
     if !options.case.is_empty() {
         return choose_cases(named, site, &options.case, &set);
