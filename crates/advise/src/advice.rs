@@ -1,13 +1,14 @@
 //! Advice on a workload: whether it matters at all, what to do, what it rests on, and what would change it.
 
 use serde::Serialize;
+use threadgauge_results::Verdict;
 use threadgauge_results::units::{capitalised, count, counted, percent, with_unit};
 
-use crate::choose::{Choice, Goal, choose, goetz, is_as_good};
+use crate::choose::{Choice, Goal, choose, goetz, is_allowed, is_as_good};
 use crate::costs::{Basis, Saying};
-use crate::design::{Candidate, Design, Machine, work_s};
+use crate::design::{Candidate, Design, Machine, PERIOD_S, USABLE_MEMORY, work_s};
 use crate::predict::{Drawn, GLANCE, Prediction, SEARCH, SHOW, predict};
-use crate::quantity::Rate;
+use crate::quantity::{Rate, time};
 use crate::rules::{self, Said};
 use crate::settings::{Setting, settings};
 use crate::workload::{Coming, Useful, Workload};
@@ -77,11 +78,6 @@ pub struct Thumb {
     pub fits: bool,
 }
 
-/// A time in words.
-pub(crate) fn time(s: f64) -> String {
-    with_unit(s * 1e9, None, "ns")
-}
-
 /// What a task is called.
 const fn noun(workload: &Workload) -> &'static str {
     match workload.connections {
@@ -110,10 +106,11 @@ pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Op
     let advised = choice.advised().map(|prediction| show(prediction.candidate));
     let others = shown(&choice, workload).into_iter().map(show).collect::<Vec<_>>();
     let serial = show(one_worker(workload));
-    let matters = matters(workload, machine, &serial, advised.as_ref(), basis);
+    let fits = allowed(&choice, workload).next().is_some();
+    let matters = matters(workload, machine, &serial, advised.as_ref(), basis, fits);
     let rules = rules::said(workload, machine, basis, &choice, &show);
     Advice {
-        says: says(workload, machine, &choice, advised.as_ref()),
+        says: says(workload, machine, basis, &choice, advised.as_ref()),
         matters,
         goal,
         thumbs: advised
@@ -122,9 +119,12 @@ pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Op
             .unwrap_or_default(),
         changes: changes(workload, machine, basis),
         rules,
-        rests_on: basis.sayings(claims(advised.as_ref())),
+        // Nothing rests on what was refuted.
+        rests_on: (basis.sayings(claims(advised.as_ref())).into_iter())
+            .filter(|saying| saying.verdict != Some(Verdict::DoesNotHold))
+            .collect(),
         costs: basis.says(),
-        doubt: doubt(workload, advised.as_ref()),
+        doubt: doubt(workload, machine, advised.as_ref()),
         settings: program
             .zip(advised.as_ref())
             .map(|(program, advised)| settings(program, advised, workload, machine))
@@ -134,6 +134,12 @@ pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Op
         workload: workload.clone(),
         machine: *machine,
     }
+}
+
+/// What was predicted of all that the workload allows; what does not fit into memory is not among it.
+fn allowed<'a>(choice: &'a Choice, workload: &'a Workload) -> impl Iterator<Item = &'a Prediction> {
+    let predictions = choice.predictions.iter();
+    predictions.filter(|prediction| is_allowed(prediction.candidate, workload))
 }
 
 /// What one worker does: the way without any design.
@@ -206,6 +212,7 @@ fn matters(
     serial: &Prediction,
     advised: Option<&Prediction>,
     basis: &Basis,
+    fits: bool,
 ) -> Matters {
     let goal = Goal::of(workload);
     let work_s = work_s(workload);
@@ -236,6 +243,7 @@ fn matters(
                 None => "One worker",
             };
             let rest = match (advised, does) {
+                (None, _) if !fits => "Nothing that it allows fits into the memory that there is".to_owned(),
                 (None, _) => "Nothing here keeps up with that".to_owned(),
                 (Some(_), false) => format!(
                     "{worker} keeps up, busy for {} of the time: decide by what is simplest, and by what a crash may take \
@@ -320,36 +328,96 @@ fn least_s(workload: &Workload, machine: &Machine, tasks: usize, basis: &Basis) 
 /// So many at once are seldom allowed without a word.
 const MANY: usize = 32;
 
+/// What of the workload and the machine allows the fewest tasks a second, with its options.
+fn bound(workload: &Workload, machine: &Machine, basis: &Basis) -> &'static str {
+    let work_s = work_s(workload).max(f64::MIN_POSITIVE);
+    let cpus = basis.costs.speed(machine.cpus).min(machine.effective());
+    let waits = |limit: usize| limit as f64 / workload.wait_s.max(f64::MIN_POSITIVE);
+    let fit = |bytes: f64| (USABLE_MEMORY * bytes / workload.memory_bytes.max(1.0)).floor();
+    let bounds = [
+        (cpus / work_s, "CPU time (--cpu, and the CPUs that there are)"),
+        (
+            1.0 / (work_s * workload.lock),
+            "the lock that tasks hold (--lock)",
+        ),
+        (
+            workload.limit.map_or(f64::INFINITY, waits),
+            "those for whom tasks wait (--limit)",
+        ),
+        (
+            workload.limit_rate.unwrap_or(f64::INFINITY),
+            "those for whom tasks wait (--limit-rate)",
+        ),
+        (
+            machine.memory_bytes.map_or(f64::INFINITY, fit) / workload.alone_s(),
+            "memory of tasks at work (--memory, --memory-limit)",
+        ),
+    ];
+    let least = bounds.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    least.map_or("", |(_, what)| what)
+}
+
+/// Why nothing is advised, and what would help.
+fn nothing(workload: &Workload, machine: &Machine, basis: &Basis, choice: &Choice) -> String {
+    let most = allowed(choice, workload).map(|prediction| prediction.throughput.value);
+    let most = most.fold(0.0, f64::max);
+    match workload.rate() {
+        Some(per_second) if most > 0.0 => format!(
+            "No way here does {}: the most is {}, bounded by {}. Ask for less of it, for fewer tasks, or for {} times as much \
+             of it.",
+            Rate { per_second }.of("tasks"),
+            Rate { per_second: most }.of("tasks"),
+            bound(workload, machine, basis),
+            crate::quantity::short((per_second / most / crate::predict::BUSIEST).max(1.1))
+        ),
+        _ => {
+            let of = if workload.isolate {
+                "No way that keeps tasks apart (--isolate) fits"
+            } else {
+                "No way fits"
+            };
+            format!(
+                "{of} into the memory that there is: allow more (--memory-limit), or make a task smaller (--memory)."
+            )
+        }
+    }
+}
+
+/// That nothing meets the goal, if so.
+fn missed(workload: &Workload, choice: &Choice) -> Option<String> {
+    let p99_s = choice.advised()?.p99_s?;
+    let goal_s = workload.goal_s.filter(|&goal_s| p99_s.high > goal_s)?;
+    Some(format!(
+        " Nothing here meets the goal of {} for certain: 99 of 100 are done within {}.",
+        time(goal_s),
+        with_unit(p99_s.value * 1e9, Some([p99_s.low * 1e9, p99_s.high * 1e9]), "ns")
+    ))
+}
+
 /// What to do.
-fn says(workload: &Workload, machine: &Machine, choice: &Choice, advised: Option<&Prediction>) -> String {
+fn says(
+    workload: &Workload,
+    machine: &Machine,
+    basis: &Basis,
+    choice: &Choice,
+    advised: Option<&Prediction>,
+) -> String {
     let Some(advised) = advised else {
-        let rate = workload.rate().map(|per_second| Rate { per_second });
-        let best = choice
-            .predictions
-            .iter()
-            .map(|prediction| prediction.throughput.value)
-            .fold(0.0, f64::max);
-        return match rate {
-            Some(rate) if best > 0.0 => format!(
-                "No design does {} here: the most is {}. Ask for less of each task, for fewer tasks, or for {} times as \
-                 much of what bounds it.",
-                rate.of("tasks"),
-                Rate { per_second: best }.of("tasks"),
-                crate::quantity::short((rate.per_second / best / crate::predict::BUSIEST).max(1.1))
-            ),
-            _ => "No design fits into the memory that there is: allow more (--memory-limit), or make a task smaller."
-                .to_owned(),
-        };
+        return nothing(workload, machine, basis, choice);
     };
     let what = advised.candidate.says(workload);
+    let missed = missed(workload, choice);
     let why = match advised.candidate.design {
-        Design::Serial => {
-            "without any thread of its own: nothing else ends sooner by more than anybody would notice"
-        }
+        Design::Serial => "without any thread of its own: no other way is more than 5 % sooner on average",
         Design::Background => "beside the thread that answers the person, and no more",
         Design::Async => "the fewest at once that is about as good as the best",
         Design::Loops if advised.candidate.at_once == 1 => "for all clients; none of them has a thread",
         Design::Loops => "each for its part of the clients; none of them has a thread",
+        Design::Threads | Design::Processes | Design::Stages
+            if workload.goal_s.is_some() && missed.is_none() =>
+        {
+            "the fewest that meet the goal"
+        }
         Design::Threads | Design::Processes | Design::Stages => {
             "the fewest that are about as good as the best"
         }
@@ -370,7 +438,17 @@ fn says(workload: &Workload, machine: &Machine, choice: &Choice, advised: Option
         ),
         _ => String::new(),
     };
-    format!("{} ({why}).{quota}{asks}", capitalised(&what))
+    let outgrows = if workload.outgrow && workload.connections.is_some() {
+        " Where it outgrows this machine, each loop is a process that may be on another, and what goes between clients goes \
+         through a broker."
+    } else {
+        ""
+    };
+    format!(
+        "{} ({why}).{quota}{asks}{outgrows}{}",
+        capitalised(&what),
+        missed.unwrap_or_default()
+    )
 }
 
 /// What rules of thumb give, and what following them costs.
@@ -439,7 +517,8 @@ fn thumbs(workload: &Workload, machine: &Machine, basis: &Basis, advised: &Predi
 /// What can change, by which factor.
 struct Dimension {
     change: fn(&mut Workload, &mut Machine, f64),
-    says: fn(&Workload, &Machine) -> String,
+    /// Of the changed workload, beside that of the user.
+    says: fn(&Workload, &Machine, &Workload) -> String,
     applies: fn(&Workload) -> bool,
 }
 
@@ -454,9 +533,14 @@ const DIMENSIONS: [Dimension; 4] = [
                 }
             }
         },
-        says: |workload, _| match (workload.coming, workload.connections) {
+        says: |workload, _, usual| match (workload.coming, workload.connections) {
             (Coming::Batch(tasks), _) => format!("with {}", counted(tasks, "task")),
-            (Coming::Rate(per_second), None) => format!("with {}", Rate { per_second }.of("tasks")),
+            (Coming::Rate(per_second), None) => {
+                let like = Rate {
+                    per_second: usual.rate().unwrap_or(per_second),
+                };
+                format!("with {}", Rate { per_second }.of_like(like, "tasks"))
+            }
             (_, Some(connections)) => {
                 let of_each = Rate {
                     per_second: connections.messages,
@@ -468,7 +552,7 @@ const DIMENSIONS: [Dimension; 4] = [
     },
     Dimension {
         change: |workload, _, factor| workload.cpu_s *= factor,
-        says: |workload, _| {
+        says: |workload, _, _| {
             format!(
                 "with {} of CPU time for each {}",
                 time(workload.cpu_s),
@@ -479,7 +563,7 @@ const DIMENSIONS: [Dimension; 4] = [
     },
     Dimension {
         change: |workload, _, factor| workload.wait_s *= factor,
-        says: |workload, _| format!("with {} of waiting for each task", time(workload.wait_s)),
+        says: |workload, _, _| format!("with {} of waiting for each task", time(workload.wait_s)),
         applies: |workload| workload.wait_s > 0.0,
     },
     Dimension {
@@ -490,7 +574,7 @@ const DIMENSIONS: [Dimension; 4] = [
                 None => machine.cpus = (machine.cpus * factor).round().max(1.0),
             }
         },
-        says: |_, machine| format!("on {}", cpus_in_words(machine.effective())),
+        says: |_, machine, _| format!("on {}", cpus_in_words(machine.effective())),
         applies: |_| true,
     },
 ];
@@ -515,23 +599,20 @@ fn changes(workload: &Workload, machine: &Machine, basis: &Basis) -> Vec<String>
     {
         for up in [true, false] {
             let changed = FACTORS.iter().find_map(|&factor| {
-                let (mut workload, mut machine) = (workload.clone(), *machine);
-                (dimension.change)(
-                    &mut workload,
-                    &mut machine,
-                    if up { factor } else { 1.0 / factor },
-                );
-                let then = answer(&workload, &machine);
+                let (mut other, mut machine) = (workload.clone(), *machine);
+                let factor_so = if up { factor } else { 1.0 / factor };
+                (dimension.change)(&mut other, &mut machine, factor_so);
+                let then = answer(&other, &machine);
                 let differs = match (now, then) {
                     (Some(now), Some(then)) => differs(now, then),
                     (now, then) => now.is_some() != then.is_some(),
                 };
-                let whats = |then: Candidate| then.says(&workload);
+                let whats = |then: Candidate| then.says(&other);
                 let what = then.map_or_else(|| "no design keeps up".to_owned(), whats);
                 differs.then(|| {
                     (
                         factor,
-                        format!("{}: {what}", (dimension.says)(&workload, &machine)),
+                        format!("{}: {what}", (dimension.says)(&other, &machine, workload)),
                     )
                 })
             });
@@ -574,10 +655,23 @@ fn claims(advised: Option<&Prediction>) -> &'static [&'static str] {
     }
 }
 
+/// Of fewer periods of a quota it matters how much of the first one is left.
+const FEW_PERIODS: f64 = 2.0;
+
 /// Why arithmetic alone is no answer, if so.
-fn doubt(workload: &Workload, advised: Option<&Prediction>) -> Option<String> {
+fn doubt(workload: &Workload, machine: &Machine, advised: Option<&Prediction>) -> Option<String> {
     let overhead = advised?.overhead;
-    let reason = if overhead > 0.2 {
+    let periods = match (workload.coming, machine.quota) {
+        (Coming::Batch(tasks), Some(quota)) => tasks as f64 * work_s(workload) / (quota * PERIOD_S),
+        _ => f64::INFINITY,
+    };
+    let reason = if periods < FEW_PERIODS {
+        format!(
+            "all of it needs {} of what the quota allows in its period of 100 ms, so whether it is stopped until the next one \
+             hangs on what else the group did",
+            percent(periods)
+        )
+    } else if overhead > 0.2 {
         format!(
             "what units cost is {} of a task's own work, and costs under load differ from those alone",
             percent(overhead)
@@ -589,7 +683,10 @@ fn doubt(workload: &Workload, advised: Option<&Prediction>) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!(
-        "Arithmetic is not trusted here: {reason}. Use --measure."
-    ))
+    let instead = match (workload.connections, workload.lacks_twin()) {
+        (_, None) => "Use --measure",
+        (Some(_), _) => "Measure a server with `threadgauge load`",
+        (None, Some(_)) => "Measure the program itself: --measure knows no limit of others and no dependence",
+    };
+    Some(format!("Arithmetic is not trusted here: {reason}. {instead}."))
 }

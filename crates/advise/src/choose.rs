@@ -15,6 +15,8 @@ use crate::workload::{Coming, Lengths, Useful, Workload};
 pub const AS_GOOD: f64 = 0.05;
 /// A message that comes sooner by less is no better: a network within a building takes as long, s.
 const UNSEEN_S: f64 = 100e-6;
+/// A whole list that is done sooner by less is no better, s: nobody waits for it.
+const UNSEEN_OF_A_LIST_S: f64 = 1e-3;
 /// More at once are not tried for a pool.
 const MOST: usize = 4_096;
 /// After so many larger numbers that are no better none is tried.
@@ -92,8 +94,12 @@ impl Choice {
 
 /// Whether a goal is as good as the best one.
 pub(crate) fn is_as_good(value: f64, best: f64, workload: &Workload) -> bool {
-    let is_unseen = workload.connections.is_some() && value - best < UNSEEN_S;
-    value <= best * (1.0 + AS_GOOD) || is_unseen
+    let unseen_s = match (workload.connections, workload.coming) {
+        (Some(_), _) => UNSEEN_S,
+        (None, Coming::Batch(_)) => UNSEEN_OF_A_LIST_S,
+        (None, Coming::Rate(_)) => 0.0,
+    };
+    value <= best * (1.0 + AS_GOOD) || value - best < unseen_s
 }
 
 /// Degrees worth trying: small ones, doubles with their halves between, and those that follow from the machine and the
@@ -183,7 +189,8 @@ fn candidates(workload: &Workload, machine: &Machine) -> Vec<Candidate> {
 }
 
 /// Whether it may be advised at all, whatever it does.
-fn is_allowed(candidate: Candidate, workload: &Workload) -> bool {
+#[must_use]
+pub fn is_allowed(candidate: Candidate, workload: &Workload) -> bool {
     let design = candidate.design;
     let isolated = !workload.isolate || design.isolates();
     // The person would wait behind it.

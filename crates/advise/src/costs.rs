@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use threadgauge_machine::CpuList;
 use threadgauge_results::{Results, Verdict, claim, machine_differences};
 
 /// Where what a cost is comes from.
@@ -17,6 +18,8 @@ pub enum Origin {
     Measured,
     /// Shipped: another machine's.
     Shipped,
+    /// The same, since a run under these conditions cannot tell it.
+    Untold,
 }
 
 /// A cost with its interval, in s or bytes or, of a gain, a share.
@@ -49,7 +52,12 @@ macro_rules! prices {
 
             /// Those of a run, and shipped ones for what it did not measure.
             fn of(results: &Results) -> Self {
-                Self { $($name: measured(results, $what, $kind, $per).unwrap_or(shipped($shipped)),)+ }
+                let mut costs =
+                    Self { $($name: measured(results, $what, $kind, $per).unwrap_or(shipped($shipped)),)+ };
+                if !has_two_whole_cpus(&results.machine) {
+                    costs.second_cpu = Price { origin: Origin::Untold, ..Self::shipped().second_cpu };
+                }
+                costs
             }
 
             /// Whether any of them was measured.
@@ -128,9 +136,10 @@ fn shipped(value: f64) -> Price {
 }
 
 fn measured(results: &Results, what: &str, kind: &str, per: f64) -> Option<Price> {
-    let mut costs = results
-        .experiments
-        .iter()
+    let experiments = results.experiments.iter();
+    // Of much noise nothing is told that another machine's figures do not tell better.
+    let mut costs = experiments
+        .filter(|experiment| !experiment.disturbed.is_much_beside_a_quota())
         .flat_map(|experiment| &experiment.costs);
     let cost = costs.find(|cost| cost.what == what && cost.kind == kind)?;
     let [low, high] = cost.ci95.unwrap_or([cost.value / 1.5, cost.value * 1.5]);
@@ -141,6 +150,16 @@ fn measured(results: &Results, what: &str, kind: &str, per: f64) -> Option<Price
         high: high * per,
         origin: Origin::Measured,
     })
+}
+
+/// Whether two CPUs may compute all the time: under a quota, what a second one adds would be what the quota lets it.
+fn has_two_whole_cpus(fingerprint: &Value) -> bool {
+    let number = |pointer: &str| fingerprint.pointer(pointer).and_then(Value::as_f64);
+    let allowed = fingerprint.get("allowed_cpus").and_then(Value::as_str);
+    let allowed = allowed.and_then(|list| list.parse::<CpuList>().ok());
+    let cpus = allowed.map_or_else(|| number("/cpus"), |list| Some(list.len() as f64));
+    let at_least_two = |cpus: Option<f64>| cpus.is_none_or(|cpus| cpus >= 2.0);
+    at_least_two(cpus) && at_least_two(number("/cgroup/quota_cpus"))
 }
 
 impl Costs {
@@ -181,6 +200,8 @@ pub struct Basis {
     pub machine: Option<Value>,
     /// Verdicts of its claims, by id.
     verdicts: Vec<(String, Verdict)>,
+    /// Whether costs of it are left out, since others disturbed it.
+    pub is_disturbed: bool,
 }
 
 /// Why a run tells nothing of this machine's costs.
@@ -204,6 +225,7 @@ impl Basis {
             folder: None,
             machine: None,
             verdicts: Vec::new(),
+            is_disturbed: false,
         }
     }
 
@@ -247,6 +269,9 @@ impl Basis {
             folder: Some(folder.to_owned()),
             machine: Some(results.machine.clone()),
             verdicts: verdicts.collect(),
+            is_disturbed: (results.experiments.iter()).any(|experiment| {
+                !experiment.costs.is_empty() && experiment.disturbed.is_much_beside_a_quota()
+            }),
         }
     }
 
@@ -287,12 +312,19 @@ impl Basis {
         let rest = match &self.costs.lacking()[..] {
             [] => String::new(),
             some => format!(
-                "; what is lacking ({}) is of {SHIPPED_FROM}, and `threadgauge run {}` measures it",
+                "; what is lacking or was disturbed ({}) is of {SHIPPED_FROM}, and `threadgauge run {}` measures it",
                 some.join(", "),
                 some.join(" ")
             ),
         };
-        format!("Costs are those of {runs}{rest}")
+        let untold = match self.costs.second_cpu.origin {
+            Origin::Untold => format!(
+                "; what a second CPU adds could not be measured there (one CPU, or a quota below two) and is of \
+                 {SHIPPED_FROM}"
+            ),
+            _ => String::new(),
+        };
+        format!("Costs are those of {runs}{rest}{untold}")
     }
 
     /// What the run says of these claims. One that is not published is left out: a defect that a test finds.
@@ -312,6 +344,8 @@ impl Basis {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn basis(run: &str, measured: impl FnOnce(&mut Costs)) -> Basis {
@@ -331,6 +365,52 @@ mod tests {
     }
 
     #[test]
+    fn what_was_measured_beside_others_is_of_another_machine() {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../runs/2026-11-24-standard/results.json"
+        );
+        let mut results: Results = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        let lacking = |results: &Results| Costs::of(results).lacking();
+        assert!(lacking(&results).is_empty());
+        let compute = results
+            .experiments
+            .iter_mut()
+            .find(|e| e.id == "compute")
+            .unwrap();
+        compute.disturbed.disturbed = compute.disturbed.samples;
+        compute.disturbed.by_quota = compute.disturbed.samples;
+        assert!(lacking(&results).is_empty(), "a quota is of the machine");
+        let compute = results
+            .experiments
+            .iter_mut()
+            .find(|e| e.id == "compute")
+            .unwrap();
+        compute.disturbed.by_quota = 0;
+        assert_eq!(lacking(&results), ["compute"]);
+    }
+
+    #[test]
+    fn what_a_second_cpu_adds_is_told_where_two_may_compute_all_the_time() {
+        let has = |machine: Value| has_two_whole_cpus(&machine);
+        assert!(has(
+            json!({"cpus": 2, "allowed_cpus": "0-1", "cgroup": {"quota_cpus": null}})
+        ));
+        assert!(has(json!({"cpus": 8, "cgroup": {"quota_cpus": 2.0}})));
+        assert!(has(json!({})));
+        assert!(!has(json!({"cpus": 2, "allowed_cpus": "1"})));
+        assert!(!has(
+            json!({"cpus": 8, "allowed_cpus": "0-7", "cgroup": {"quota_cpus": 1.2}})
+        ));
+        let says = basis("run a", |costs| costs.second_cpu.origin = Origin::Untold).says();
+        assert!(
+            says.contains("what a second CPU adds could not be measured there"),
+            "{says}"
+        );
+        assert!(!says.contains("compute"), "{says}");
+    }
+
+    #[test]
     fn what_a_run_lacks_is_of_an_older_one_and_then_of_another_machine() {
         let newer = basis("run b", |costs| costs.thread_make = price(2.0));
         let older = basis("run a", |costs| {
@@ -339,7 +419,7 @@ mod tests {
         });
         let alone = newer.says();
         assert!(
-            alone.starts_with("Costs are those of run b; what is lacking"),
+            alone.starts_with("Costs are those of run b; what is lacking or was disturbed"),
             "{alone}"
         );
         let both = newer.completed_by(older.clone());
@@ -350,7 +430,7 @@ mod tests {
         let says = both.says();
         assert!(
             says.starts_with(
-                "Costs are those of run b, and of run a what that one lacks; what is lacking (create,"
+                "Costs are those of run b, and of run a what that one lacks; what is lacking or was disturbed (create,"
             ),
             "{says}"
         );

@@ -149,11 +149,11 @@ pub(crate) const DELIVERY_CPU_S: f64 = 6e-6;
 /// Memory of a client that stays connected, whoever serves it, B.
 const CONNECTION_BYTES: f64 = 3_072.0;
 /// A period of the kernel's quotas, s.
-const PERIOD_S: f64 = 0.1;
+pub(crate) const PERIOD_S: f64 = 0.1;
 /// For so long a thread keeps a CPU that others want, s: the usual slice of Linux.
 const SLICE_S: f64 = 3e-3;
 /// Of memory so much may be used before a machine gets into trouble.
-const USABLE_MEMORY: f64 = 0.8;
+pub(crate) const USABLE_MEMORY: f64 = 0.8;
 
 /// A candidate as a system, for one workload on one machine.
 #[derive(Debug, Clone)]
@@ -411,6 +411,12 @@ fn memory(candidate: Candidate, workload: &Workload, costs: &Costs) -> f64 {
         (Coming::Rate(rate), None) => (2.0 * rate * (workload.cpu_s + workload.wait_s)).max(1.0).ceil(),
     };
     let units = (at_once as f64).min(most);
+    // Who says what a task needs says it with the runtime.
+    let runtime_bytes = match workload.memory_bytes {
+        0.0 => workload.language.process_bytes().unwrap_or(0.0),
+        _ => 0.0,
+    };
+    let process_bytes = costs.process_bytes.value.max(runtime_bytes);
     let (unit, units) = match design {
         Design::Serial => (0.0, 0.0),
         Design::Background => (costs.thread_bytes.value, 1.0),
@@ -418,15 +424,16 @@ fn memory(candidate: Candidate, workload: &Workload, costs: &Costs) -> f64 {
         Design::Loops => (costs.thread_bytes.value, at_once as f64),
         Design::Threads => (costs.thread_bytes.value, at_once as f64),
         Design::ThreadEach => (costs.thread_bytes.value, units),
-        Design::Processes => (costs.process_bytes.value, at_once as f64),
-        Design::Stages => (costs.process_bytes.value, workload.stages as f64),
-        Design::ProcessEach => (costs.process_bytes.value, units),
+        Design::Processes => (process_bytes, at_once as f64),
+        Design::Stages => (process_bytes, workload.stages as f64),
+        Design::ProcessEach => (process_bytes, units),
     };
-    let tasks = match design {
-        Design::Serial | Design::Background => 1.0,
-        Design::Loops => 0.0,
+    let tasks = match (design, workload.coming, clients) {
+        (Design::Serial | Design::Background, ..) => 1.0,
         // Each keeps what it once needed.
-        Design::Processes => at_once as f64,
+        (Design::Processes | Design::Loops, ..) => at_once as f64,
+        // Of clients that stay connected few say something at once.
+        (_, Coming::Rate(rate), Some(_)) => (2.0 * rate * work_s(workload)).max(1.0).ceil(),
         _ => (at_once as f64).min(most),
     };
     unit * units + tasks * workload.memory_bytes + clients.unwrap_or(0.0) * CONNECTION_BYTES

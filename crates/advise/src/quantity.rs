@@ -2,6 +2,11 @@
 
 use std::str::FromStr;
 
+/// A time in words.
+pub(crate) fn time(s: f64) -> String {
+    threadgauge_results::units::with_unit(s * 1e9, None, "ns")
+}
+
 /// How often something happens, as a person says it: `50/s`, `1000/h`, `90/min`, `2k/s`; a bare number is a second's.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Rate {
@@ -32,19 +37,47 @@ impl FromStr for Rate {
     }
 }
 
+/// Times in which a rate is said, with their lengths, s.
+static UNITS: [(&str, f64); 4] = [
+    ("a second", 1.0),
+    ("a minute", 60.0),
+    ("an hour", 3_600.0),
+    ("a day", 86_400.0),
+];
+
 impl Rate {
+    /// From so many on a rate is well read in a unit: below, a fraction would matter.
+    const WELL_READ: f64 = 20.0;
+
     /// So many of what a noun in the plural names: `16.7 tasks a minute`, `1 task a second`. In the unit in which it is
     /// at least 1, where there is one.
     #[must_use]
     pub fn of(self, nouns: &str) -> String {
-        let units = [
-            ("a second", 1.0),
-            ("a minute", 60.0),
-            ("an hour", 3_600.0),
-            ("a day", 86_400.0),
-        ];
-        let fits = units.iter().find(|(_, s)| self.per_second * s >= 0.999_999_9);
-        let (unit, s) = fits.unwrap_or(&units[3]);
+        self.in_unit(self.first_unit(0.999_999_9), nouns)
+    }
+
+    /// The same in the unit in which `like` is well read, so that the two can be compared at a glance: beside
+    /// 1000 an hour, twice as much is `2000 tasks an hour`.
+    ///
+    /// ```
+    /// use threadgauge_advise::quantity::Rate;
+    ///
+    /// let [twice, own]: [Rate; 2] = ["2000/h", "1000/h"].map(|text| text.parse().unwrap());
+    /// assert_eq!(twice.of("tasks"), "33.3 tasks a minute");
+    /// assert_eq!(twice.of_like(own, "tasks"), "2000 tasks an hour");
+    /// ```
+    #[must_use]
+    pub fn of_like(self, like: Self, nouns: &str) -> String {
+        self.in_unit(like.first_unit(Self::WELL_READ), nouns)
+    }
+
+    /// The shortest unit in which it is at least so many; else the longest.
+    fn first_unit(self, least: f64) -> (&'static str, f64) {
+        let fits = UNITS.iter().find(|(_, s)| self.per_second * s >= least);
+        *fits.unwrap_or(&UNITS[3])
+    }
+
+    fn in_unit(self, (unit, s): (&str, f64), nouns: &str) -> String {
         let number = short(self.per_second * s);
         let nouns = match &number[..] {
             "1" => nouns.trim_end_matches('s'),
@@ -145,6 +178,9 @@ impl FromStr for Count {
             Some(number) if number >= 1.0 && number.fract() == 0.0 && number <= Self::MOST => {
                 Ok(Self(number as usize))
             }
+            Some(number) if number > Self::MOST => Err(format!(
+                "`{text}` is too many: the most is 1,000,000M, a million millions"
+            )),
             _ => Err(format!(
                 "`{text}` is no whole number from 1 on, as 500, 5k or 2M are"
             )),
@@ -199,6 +235,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_beside_another_is_said_in_the_unit_of_that() {
+        let read = |text: &str| text.parse::<Rate>().unwrap();
+        let beside = |text: &str, like: &str| read(text).of_like(read(like), "tasks");
+        assert_eq!(beside("2000/h", "1000/h"), "2000 tasks an hour");
+        assert_eq!(beside("60/s", "40/s"), "60 tasks a second");
+        assert_eq!(beside("10/s", "5/s"), "600 tasks a minute");
+        assert_eq!(
+            [beside("1/h", "1000/h"), beside("33/d", "1/d")],
+            ["1 task an hour", "33 tasks a day"]
+        );
+    }
+
+    #[test]
     fn shares_and_spreads_are_in_percent_or_of_one() {
         assert_eq!("30%".parse(), Ok(Share(0.3)));
         assert_eq!("0.3".parse(), Ok(Share(0.3)));
@@ -240,5 +289,9 @@ mod tests {
                 .iter()
                 .all(|text| text.parse::<Count>().is_err())
         );
+        let refused = |text: &str| text.parse::<Count>().unwrap_err();
+        assert!(refused("99999999999999").contains("the most is 1,000,000M"));
+        assert_eq!("1,000,000M".parse(), Ok(Count(1_000_000_000_000)));
+        assert!(refused("0").contains("from 1 on"));
     }
 }

@@ -6,11 +6,12 @@
 use serde::Serialize;
 use threadgauge_results::units::percent;
 
-use crate::advice::{cpus_in_words, time};
+use crate::advice::cpus_in_words;
 use crate::choose::{AS_GOOD, Choice, Goal};
 use crate::costs::Basis;
 use crate::design::{Candidate, Design, Machine, Order};
 use crate::predict::{Drawn, Prediction, SEARCH, predict};
+use crate::quantity::time;
 use crate::workload::{Coming, Lengths, Useful, Workload};
 
 /// A rule of the sources.
@@ -23,6 +24,8 @@ pub enum Rule {
     WaitingBeside,
     /// One background thread for all computing, unless turnaround is essential.
     OneForComputing,
+    /// Very long computing may have a thread of its own.
+    LongHasItsOwn,
     /// If turnaround is essential and lengths are known: the shortest first.
     ShortestFirst,
     /// If only ranges are known: the worst case, the longest first.
@@ -53,10 +56,11 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::BackgroundFirst,
         Self::WaitingBeside,
         Self::OneForComputing,
+        Self::LongHasItsOwn,
         Self::ShortestFirst,
         Self::WorstCase,
         Self::TurnaroundCounts,
@@ -83,6 +87,9 @@ pub struct Said {
     /// Why, with figures.
     pub says: String,
 }
+
+/// Computing that is very long for whoever waits behind it, s.
+const VERY_LONG_S: f64 = 1.0;
 
 /// A rule, whether it holds, and why.
 type Line = (Rule, bool, String);
@@ -178,8 +185,11 @@ fn person(sight: &Sight<'_>) -> Vec<Line> {
     if waiting >= 0.5 {
         let one = sight.best(Design::Async);
         let threads = sight.best(Design::Threads);
-        if let (Some(one), Some(threads)) = (one, threads) {
-            let (of_one, of_threads) = (sight.value(one), sight.value(threads));
+        if let (Some(one), Some(threads)) = (one, threads)
+            && let (of_one, of_threads) = (sight.value(one), sight.value(threads))
+            && of_one.is_finite()
+            && of_threads.is_finite()
+        {
             let verdict = if of_one <= of_threads * (1.0 + AS_GOOD) {
                 "is as good"
             } else {
@@ -196,6 +206,14 @@ fn person(sight: &Sight<'_>) -> Vec<Line> {
             );
             said.push((Rule::WaitingBeside, true, says));
         }
+    }
+    if sight.workload.interactive && waiting < 0.1 && cpu_s >= VERY_LONG_S {
+        let says = format!(
+            "A task computes for {}: what came behind it in one background thread for all computing would wait for that long, \
+             while a thread of its own shares the CPUs with it.",
+            time(cpu_s)
+        );
+        said.push((Rule::LongHasItsOwn, true, says));
     }
     if sight.workload.interactive && sight.is_batch() && waiting < 0.1 {
         let one = sight.value(Candidate::new(Design::Background, 1));
@@ -314,8 +332,7 @@ fn units(sight: &Sight<'_>) -> Vec<Line> {
         let switch_s = costs.thread_switch.value;
         let share = switch_s / 3e-3;
         let says = format!(
-            "A machine that favours long computing without interruption is not this one: an interruption costs {} of each \
-             3 ms, {}.",
+            "Some machines favour long computing without interruption: on this one an interruption costs {} of each 3 ms, {}.",
             time(switch_s),
             percent(share)
         );
@@ -350,13 +367,18 @@ fn twice_as_many(sight: &Sight<'_>) -> Option<Line> {
         ..advised
     };
     let [now_s, double_s] = [advised, double].map(|candidate| sight.value(candidate));
+    let helps = double_s < now_s * (1.0 - 2.0 * AS_GOOD);
     let says = format!(
-        "Threads are a resource, for where they help: {} at once make it {} rather than {}.",
+        "Threads are a resource, for where they help: twice as many, {}, would make it {} rather than {}{}.",
         double.at_once,
         time(double_s),
-        time(now_s)
+        time(now_s),
+        if helps {
+            ""
+        } else {
+            ", and that is too little for them"
+        }
     );
-    let helps = double_s < now_s * (1.0 - 2.0 * AS_GOOD);
     Some((Rule::OnlyWhereTheyHelp, !helps, says))
 }
 
@@ -369,12 +391,15 @@ fn kinds(sight: &Sight<'_>) -> Vec<Line> {
     let [threads_s, processes_s] = values;
     let finite = threads_s.is_finite() && processes_s.is_finite();
     let alike = finite && (processes_s / threads_s - 1.0).abs() <= AS_GOOD;
+    let [of_threads, of_processes] = pools.map(|pool| {
+        pool.map_or_else(String::new, |pool| {
+            format!("{}: {}", pool.says(workload), time(sight.value(pool)))
+        })
+    });
     let computes = workload.cpu_s >= 1e-3 && workload.wait_s <= workload.cpu_s;
     if computes && finite {
         let says = format!(
-            "Much computation is said to be for threads: in threads it takes {}, in processes {}{}.",
-            time(threads_s),
-            time(processes_s),
+            "Much computation is said to be for threads ({of_threads}) rather than for processes ({of_processes}){}.",
             if alike {
                 ", so that decides nothing here"
             } else {
@@ -442,9 +467,7 @@ fn kinds(sight: &Sight<'_>) -> Vec<Line> {
     }
     if alike && !workload.isolate && !workload.outgrow && !workload.language.computes_alone() {
         let says = format!(
-            "Threads ({}) and processes ({}) are about as good here: take what you know best.",
-            time(threads_s),
-            time(processes_s)
+            "Threads ({of_threads}) and processes ({of_processes}) are about as good here: take what you know best."
         );
         said.push((Rule::KnownBest, true, says));
     }

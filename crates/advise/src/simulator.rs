@@ -380,8 +380,9 @@ impl<'a> Run<'a> {
                 self.outcome.throttled_s += length_s;
             }
             budget.left_s -= used_s;
-            // What is left of rounding would be an event without end.
-            if budget.left_s < budget.quota.cpus * budget.quota.period_s * 1e-9 {
+            // What is left of rounding would be an event without end: late in a long time that is more.
+            let rounding_s = self.threads.max(1.0) * until_s * 4.0 * f64::EPSILON;
+            if budget.left_s < rounding_s.max(budget.quota.cpus * budget.quota.period_s * 1e-9) {
                 budget.left_s = 0.0;
             }
         }
@@ -395,6 +396,34 @@ impl<'a> Run<'a> {
         {
             budget.left_s = budget.quota.cpus * budget.quota.period_s;
             budget.renewed_s = self.now_s + budget.quota.period_s;
+            self.skip_periods();
+        }
+    }
+
+    /// At the beginning of a period: those in which nothing happens but that the quota is used up and there again, each
+    /// as the one before, pass at once. A task of an hour has 36,000 of them.
+    fn skip_periods(&mut self) {
+        let (used, share) = (self.used(), self.share());
+        let Some(budget) = self.budget.as_mut().filter(|_| used > 0.0) else {
+            return;
+        };
+        let period_s = budget.quota.period_s;
+        let computing_s = (budget.quota.cpus * period_s / used).min(period_s);
+        let virtual_s = share * computing_s;
+        let until = |at: Option<f64>, from: f64, of_period: f64| {
+            at.map_or(f64::INFINITY, |at| (at - from) / of_period)
+        };
+        let due = |heap: &Heap| heap.peek().map(|Reverse(due)| due.at);
+        let computed = until(due(&self.computing), self.virtual_s, virtual_s);
+        let waited = until(due(&self.waiting), self.now_s, period_s);
+        // One less: the last goes event by event.
+        let periods = computed.min(waited).floor() - 1.0;
+        if periods.is_finite() && periods >= 1.0 {
+            self.now_s += periods * period_s;
+            self.virtual_s += periods * virtual_s;
+            self.outcome.cpu_s += periods * used * computing_s;
+            self.outcome.throttled_s += periods * (period_s - computing_s);
+            budget.renewed_s = self.now_s + period_s;
         }
     }
 
@@ -764,6 +793,51 @@ mod tests {
             ..system(96.0, &[])
         };
         near(simulate(&limited, &tasks).end_s, 20.0, 0.01);
+    }
+
+    /// A task that wakes up all the time and does nothing lets no period pass without an event.
+    #[test]
+    fn periods_that_pass_at_once_are_as_those_that_pass_one_by_one() {
+        for (cpus, quota, computes) in [(2.0, 0.5, 1), (2.0, 1.2, 3), (4.0, 3.0, 2), (1.0, 0.07, 2)] {
+            let limited = System {
+                quota: Some(Quota {
+                    cpus: quota,
+                    period_s: 0.1,
+                }),
+                ..system(cpus, &[])
+            };
+            let mut tasks: Vec<Task> = (0..computes)
+                .map(|n| {
+                    task(
+                        0.3 * f64::from(n),
+                        &[Step::compute(7.713 + f64::from(n)), Step::Wait(0.4)],
+                    )
+                })
+                .collect();
+            let at_once = simulate(&limited, &tasks);
+            let wakes_up = vec![Step::Wait(0.03); 20_000];
+            tasks.push(task(0.0, &wakes_up));
+            let one_by_one = simulate(&limited, &tasks);
+            for (a, b) in at_once.done.iter().zip(&one_by_one.done) {
+                near(a.finished_s, b.finished_s, 1e-6);
+            }
+            let [some, all] = [&at_once, &one_by_one].map(|outcome| outcome.throttled_s);
+            assert!((some - all).abs() < 1e-6, "{some} {all} of {quota}");
+            near(at_once.cpu_s, one_by_one.cpu_s, 1e-6);
+        }
+        // One by one this would take a day.
+        let years = System {
+            quota: Some(Quota {
+                cpus: 0.5,
+                period_s: 0.1,
+            }),
+            ..system(2.0, &[])
+        };
+        let outcome = simulate(&years, &[task(0.0, &[Step::compute(1e10)])]);
+        near(outcome.end_s, 2e10, 1e-6);
+        // So late in time a millionth of a second is all that a number can tell.
+        let late = [0.0, 1e9, 3e9].map(|at| task(at, &[Step::compute(1.234)]));
+        near(simulate(&years, &late).done[2].took_s(), 2.434, 1e-6);
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use threadgauge_results::Verdict;
 use threadgauge_results::units::{count, percent, with_unit};
 
-use crate::advice::{Advice, Thumb, time};
+use crate::advice::{Advice, Thumb};
 use crate::choose::Goal;
 use crate::predict::{Figure, Prediction};
+use crate::quantity::time;
 use crate::workload::Coming;
 
 /// Advice as text.
@@ -44,11 +45,12 @@ pub fn text(advice: &Advice) -> String {
         }),
     );
     if let Some(first) = advice.settings.first() {
-        let lines = advice.settings.iter().map(|setting| {
-            format!(
-                "{} = {}: {}. Source: {}",
-                setting.setting, setting.value, setting.says, setting.source
-            )
+        let lines = advice.settings.iter().map(|setting| match setting.value {
+            Some(value) => format!(
+                "{} = {value}: {}. Source: {}",
+                setting.setting, setting.says, setting.source
+            ),
+            None => setting.says.clone(),
         });
         list(&mut text, &format!("As settings of {}", first.program), lines);
     }

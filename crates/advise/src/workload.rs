@@ -4,9 +4,9 @@
 //! and can be assumed is assumed, and said.
 
 use serde::Serialize;
-use threadgauge_results::units::counted;
+use threadgauge_results::units::{counted, with_unit};
 
-use crate::quantity::{Bytes, Count, Rate, Share, Spread};
+use crate::quantity::{Bytes, Count, Rate, Share, Spread, time};
 
 /// What a user says of a workload. Each field may be missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -107,6 +107,20 @@ impl Language {
     #[must_use]
     pub const fn computes_alone(self) -> bool {
         matches!(self, Self::Python | Self::Node | Self::Ruby)
+    }
+
+    /// What a process takes in which its runtime is, B: of Python one that was forked, of the others one that was
+    /// started; none where it is a program without a runtime, or is not known. Source: `runs/2026-11-27-runtimes`.
+    #[must_use]
+    pub const fn process_bytes(self) -> Option<f64> {
+        match self {
+            Self::Python => Some(1_666_245.0),
+            Self::Node => Some(16_824_320.0),
+            Self::Java => Some(18_450_432.0),
+            Self::Erlang => Some(20_994_048.0),
+            Self::Go => Some(1_087_488.0),
+            Self::C | Self::Cpp | Self::Rust | Self::Ruby | Self::Other => None,
+        }
     }
 
     /// As its people write it.
@@ -250,6 +264,8 @@ const MESSAGE_CPU_S: f64 = 20e-6;
 const ASSUMED_MESSAGES: f64 = 0.1;
 /// And to so many others.
 const ASSUMED_FAN_OUT: usize = 10;
+/// More stages are a mistake.
+const MOST_STAGES: usize = 100;
 
 impl Workload {
     /// What is described, once that makes sense.
@@ -312,6 +328,15 @@ impl Workload {
                 ));
             }
         };
+        if let Some(language) = said.language.filter(|_| said.memory.is_none())
+            && let Some(bytes) = language.process_bytes()
+        {
+            assumed.push(format!(
+                "a process of {} takes {} before it does anything, as measured elsewhere (--memory)",
+                language.name(),
+                with_unit(bytes, None, "B")
+            ));
+        }
         let wait_s = said.wait_s.unwrap_or(0.0);
         if said.wait_s.is_none() && connections.is_none() {
             assumed.push("tasks wait for nothing (--wait)".to_owned());
@@ -349,6 +374,29 @@ impl Workload {
             now: said.now.map(|Count(n)| n),
             assumed,
         })
+    }
+
+    /// Why `advise --measure` has no twin of it; none where it has.
+    #[must_use]
+    pub const fn lacks_twin(&self) -> Option<&'static str> {
+        if self.connections.is_some() {
+            return Some(
+                "there is no twin of clients that stay connected; `threadgauge load` measures a server",
+            );
+        }
+        if self.depend || self.limit.is_some() || self.limit_rate.is_some() {
+            return Some(
+                "the twin knows no dependence and no limit of others yet; leave --depend, --limit and --limit-rate away to \
+                 measure the rest",
+            );
+        }
+        None
+    }
+
+    /// What a task alone takes at least, s.
+    #[must_use]
+    pub fn alone_s(&self) -> f64 {
+        self.cpu_s / self.inner_threads.max(1) as f64 + self.wait_s
     }
 
     /// Tasks a second, where they come by a rate.
@@ -393,6 +441,42 @@ fn check(said: &Description) -> Result<(), Wrong> {
             }
             _ => {}
         }
+    }
+    let inner_threads = said.inner_threads.map_or(1, |Count(n)| n);
+    let alone_s = said.cpu_s.unwrap_or(0.0) / inner_threads as f64 + said.wait_s.unwrap_or(0.0);
+    if let Some(goal_s) = said.goal_s.filter(|&goal_s| goal_s > 0.0 && goal_s < alone_s) {
+        return Err(absurd(
+            "--goal",
+            format!(
+                "a task alone takes {}, so that none is done within {}",
+                time(alone_s),
+                time(goal_s)
+            ),
+            "--goal 500ms",
+        ));
+    }
+    if said.connections.is_some() {
+        let of_tasks = [
+            ("--interactive", said.interactive),
+            ("--now", said.now.is_some()),
+            ("--come-and-go", said.come_and_go),
+            ("--stages", said.stages.is_some()),
+            ("--passes", said.passes.is_some()),
+        ];
+        if let Some((field, _)) = of_tasks.into_iter().find(|(_, is_said)| *is_said) {
+            return Err(absurd(
+                field,
+                "it is said of tasks, and of clients that stay connected it changes nothing",
+                "--connections 5000 --messages 1/min --fan-out 20",
+            ));
+        }
+    }
+    if said.stages.is_some_and(|Count(n)| n > MOST_STAGES) {
+        return Err(absurd(
+            "--stages",
+            format!("no task goes through more than {MOST_STAGES} that pass it on"),
+            "--stages 3 --passes 64KiB",
+        ));
     }
     if said.goal_s == Some(0.0) {
         return Err(absurd("--goal", "nothing is done in no time", "--goal 500ms"));
@@ -600,6 +684,31 @@ mod tests {
                 "--inner-threads",
                 Description {
                     inner_threads: Some(Count(10_001)),
+                    ..some(5, 1.0)
+                },
+            ),
+            (
+                "--goal",
+                Description {
+                    tasks: None,
+                    rate: Some(Rate { per_second: 1.0 }),
+                    wait_s: Some(0.02),
+                    goal_s: Some(0.04),
+                    ..some(5, 0.025)
+                },
+            ),
+            (
+                "--interactive",
+                Description {
+                    connections: Some(Count(3)),
+                    interactive: true,
+                    ..Description::default()
+                },
+            ),
+            (
+                "--stages",
+                Description {
+                    stages: Some(Count(101)),
                     ..some(5, 1.0)
                 },
             ),

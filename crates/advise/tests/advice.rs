@@ -112,7 +112,9 @@ fn who_asks_for_more_than_there_is_is_told_how_much_there_is() {
     let advice = ask(&rate(100.0, 0.05, 0.0), machine(2.0));
     assert_eq!(design(&advice), None);
     assert!(
-        advice.says.contains("No design does 100 tasks a second here"),
+        advice
+            .says
+            .contains("No way here does 100 tasks a second: the most is"),
         "{}",
         advice.says
     );
@@ -204,6 +206,91 @@ fn a_rule_of_thumb_is_charged_what_it_costs() {
 }
 
 #[test]
+fn what_ends_within_the_first_periods_of_a_quota_is_doubted() {
+    let quota = Machine {
+        quota: Some(0.36),
+        ..machine(1.0)
+    };
+    let short = ask(&tasks(53, 0.000_6, 0.016), quota);
+    assert!(
+        short
+            .doubt
+            .is_some_and(|doubt| doubt.contains("of what the quota allows"))
+    );
+    assert_eq!(ask(&tasks(530, 0.000_6, 0.016), quota).doubt, None);
+}
+
+#[test]
+fn what_misses_its_goal_or_does_not_fit_says_so() {
+    let goal = Description {
+        goal_s: Some(0.05),
+        ..rate(40.0, 0.025, 0.02)
+    };
+    let one_and_a_half = Machine {
+        quota: Some(1.5),
+        ..machine(2.0)
+    };
+    let missed = ask(&goal, one_and_a_half).says;
+    assert!(
+        missed.contains("Nothing here meets the goal of 50.0 ms"),
+        "{missed}"
+    );
+    let easy = Description {
+        goal_s: Some(5.0),
+        ..goal
+    };
+    let easy = ask(&easy, one_and_a_half).says;
+    assert!(
+        !easy.contains("Nothing here") && easy.contains("the fewest that meet the goal"),
+        "{easy}"
+    );
+    let large = Description {
+        isolate: true,
+        memory: Some(Bytes(3e9)),
+        ..rate(20.0, 0.02, 0.0)
+    };
+    let small = Machine {
+        memory_bytes: Some(2e9),
+        ..machine(2.0)
+    };
+    let large = ask(&large, small);
+    assert!(large.says.contains("(--isolate) fits"), "{}", large.says);
+    assert!(large.matters.says.contains("memory"), "{}", large.matters.says);
+    let seldom = Description {
+        limit_rate: Some(Rate { per_second: 1.0 }),
+        ..rate(5.0, 0.001, 0.002)
+    };
+    let seldom = ask(&seldom, machine(2.0));
+    assert!(seldom.says.contains("--limit-rate"), "{}", seldom.says);
+}
+
+#[test]
+fn who_keeps_nobody_waiting_is_no_answer_and_nothing_rests_on_what_was_refuted() {
+    let over = Description {
+        isolate: true,
+        language: Some(Language::Node),
+        ..rate(50.0, 0.02, 0.08)
+    };
+    let text = text(&ask(&over, machine(0.5)));
+    assert!(!text.contains('∞'), "{text}");
+    assert!(!text.contains("it does not hold here"), "{text}");
+}
+
+#[test]
+fn processes_take_what_their_language_takes() {
+    let of = |language| {
+        let said = Description {
+            language: Some(language),
+            isolate: true,
+            ..tasks(40, 0.02, 0.0)
+        };
+        let advice = ask(&said, machine(2.0));
+        advice.advised.expect("something keeps up").memory_bytes.value
+    };
+    assert!(of(Language::Python) > 10.0 * of(Language::C));
+}
+
+#[test]
 fn something_would_change_most_answers() {
     let advice = ask(&rate(1_000.0 / 3_600.0, 0.2, 0.03), machine(2.0));
     assert!(!advice.changes.is_empty());
@@ -223,6 +310,12 @@ fn each_rule_of_the_sources_is_said_of_a_workload_or_refuted() {
     let two_cpus = ask(&interactive, machine(2.0));
     assert!(!said(&two_cpus, Rule::OneForComputing));
     assert_eq!(design(&two_cpus), Some((Design::Threads, 2)));
+
+    let long = Description {
+        interactive: true,
+        ..tasks(3, 10.0, 0.0)
+    };
+    assert!(said(&ask(&long, machine(1.0)), Rule::LongHasItsOwn));
 
     let waits = ask(&tasks(500, 0.001, 0.12), machine(2.0));
     assert!(said(&waits, Rule::WaitingBeside));

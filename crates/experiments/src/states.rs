@@ -5,8 +5,8 @@
 //! [`two_states`], and METHOD rule 6 by [`decide`].
 
 use threadgauge_results::{
-    ALPHA, Claim, Condition, Evidence, Finding, Lack, Need, OfStates, Params, Repeated, claims, decide,
-    ratio_of_states, two_states, units,
+    ALPHA, Claim, Condition, Evidence, Finding, Lack, Need, OfStates, Params, Repeated, WaitsFor, claims,
+    decide, differ_in_state, ratio_of_states, two_states, units,
 };
 
 use crate::libraries::NOT_SHOWN;
@@ -182,6 +182,13 @@ const fn lacking(lack: Lack) -> Evidence {
     Evidence::Lacking { lack, measured: None }
 }
 
+/// Why a claim is open, where the unit is a run: more rounds of the same runs would narrow nothing.
+fn by_runs(reason: &str) -> String {
+    reason
+        .replace("more rounds would", "more runs of each state would")
+        .replace("too few rounds", "too few runs")
+}
+
 impl Statistic {
     fn of(self, OfStates { ratio, ci, .. }: OfStates) -> Evidence {
         let inverse = || (1.0 / ratio, ci.map(|[low, high]| [1.0 / high, 1.0 / low]));
@@ -214,12 +221,13 @@ pub struct ByStates {
 }
 
 /// What runs of several states say of each claim that waits for two: by the two sides, among all, that are the states
-/// it is about. Of a claim without such sides the finding says what the first two lack for it. Empty for one side.
+/// it is about. Of a claim without such sides the finding says what the two lack for it that come nearest: those that
+/// differ in the state, else the first two. Empty for one side.
 #[must_use]
 pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
-    let [first, second, ..] = sides else {
+    if sides.len() < 2 {
         return Vec::new();
-    };
+    }
     let pairs = || {
         let of = |i: usize| sides[i + 1..].iter().map(move |other| (&sides[i], other));
         (0..sides.len()).flat_map(of)
@@ -232,7 +240,7 @@ pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
             None => ByStates {
                 claim,
                 finding: {
-                    let mut lack = two_states(claim.waits_for, first, second).err()?;
+                    let mut lack = nearest_lack(claim.waits_for, pairs())?;
                     if let Some(needs) = claim.waits_for.lacks().filter(|_| lack.of == Need::System) {
                         lack.says += &format!("; the claim {needs}");
                     }
@@ -243,6 +251,21 @@ pub fn decided_by_states(sides: &[Repeated]) -> Vec<ByStates> {
         })
     };
     claims().iter().filter_map(found).collect()
+}
+
+/// What two sides lack for being the states: of the first pair that differs in the state and in nothing else, else of
+/// the first that differs in it, else of the first.
+fn nearest_lack<'a>(
+    waits: WaitsFor,
+    pairs: impl Iterator<Item = (&'a Repeated, &'a Repeated)>,
+) -> Option<Lack> {
+    let lacks = pairs.filter_map(|(a, b)| {
+        let lack = two_states(waits, a, b).err()?;
+        let distance = (!differ_in_state(waits, a, b), lack.of == Need::System);
+        Some((distance, lack))
+    });
+    // Of equals it is the first.
+    lacks.min_by_key(|(distance, _)| *distance).map(|(_, lack)| lack)
 }
 
 impl About {
@@ -291,9 +314,13 @@ impl About {
         });
         let counted: Vec<String> = counted.collect();
         let [first, second] = sides;
+        let mut finding = decide(claim, &claim.unit, &all, ALPHA);
+        if sides.iter().any(|side| side.runs.len() > 1) {
+            finding.reason = finding.reason.as_deref().map(by_runs);
+        }
         ByStates {
             claim,
-            finding: decide(claim, &claim.unit, &all, ALPHA),
+            finding,
             by: Some(format!(
                 "{} of {} and {} of {}: {}",
                 units::counted(first.runs.len(), "run"),

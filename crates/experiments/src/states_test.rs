@@ -200,6 +200,49 @@ fn of_several_sides_the_two_that_are_the_states_decide_and_else_it_is_said_what_
 }
 
 #[test]
+fn of_several_sides_the_reason_is_of_those_that_differ_in_the_state() {
+    let about = &ABOUT[0];
+    let reason = |sides: &[Repeated]| {
+        let mut found = decided_by_states(sides).into_iter();
+        let of_claim = found.find(|of| of.claim.id == about.claim).unwrap();
+        of_claim.finding.reason.unwrap()
+    };
+    let kernel = side(about, WaitsFor::Kernel, true, 1.0);
+    let [off, mut on] = [false, true].map(|is_on| side(about, WaitsFor::Preemption, is_on, 1.0));
+    on.name = "preempted".to_owned();
+    on.runs.truncate(2);
+    let says = reason(&[kernel.clone(), off.clone(), on.clone()]);
+    assert!(says.starts_with("preempted has 2 runs"), "{says}");
+    // In the state and in the kernel, too: that is nearer than not in the state.
+    let mut other = off;
+    for run in &mut other.runs {
+        run.results.machine["kernel"] = "6.12.0".into();
+    }
+    let says = reason(&[other, kernel, on]);
+    let begin = "before and preempted differ in more than kernel preemption: kernel is";
+    assert!(says.starts_with(begin), "{says}");
+}
+
+#[test]
+fn what_more_runs_would_narrow_is_not_said_of_rounds() {
+    let about = &ABOUT[0];
+    let mut sides = [false, true].map(|is_second| side(about, WaitsFor::Preemption, is_second, 1.0));
+    // Runs of a state lie further apart than the rule is wide.
+    for samples in sides[1].runs[2].samples.values_mut().flatten() {
+        samples.sample.metrics[0].value *= 1.2;
+    }
+    let mut found = decided_by_states(&sides).into_iter();
+    let finding = found.find(|of| of.claim.id == about.claim).unwrap().finding;
+    assert_eq!(finding.verdict, Some(Verdict::Inconclusive), "{finding:#?}");
+    let reason = finding.reason.unwrap();
+    assert!(
+        reason.contains("more runs of each state would narrow it"),
+        "{reason}"
+    );
+    assert!(!reason.contains("round"), "{reason}");
+}
+
+#[test]
 fn each_quantity_is_measured_by_cases_of_its_experiment() {
     let mut site = testing::site(Profile::Paper, 4);
     site.runtimes = Vec::new();

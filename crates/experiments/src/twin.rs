@@ -5,9 +5,10 @@
 //! --measure` starts it.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
@@ -391,51 +392,29 @@ fn one_after_the_other(work: &[Work]) -> Vec<Duration> {
     work.iter().map(one).collect()
 }
 
-/// The tasks that have come and nobody has begun.
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<usize>,
-    is_closed: bool,
-}
-
-/// In threads that are there before the clock starts.
+/// In threads that are there before the clock starts. Each takes the next task and waits until that comes: a thread
+/// that gave tasks out would want a CPU itself, and have tasks come late when all are busy.
 fn in_a_pool(work: &[Work], most: usize, worker: &Worker) -> (Vec<Duration>, u64) {
     let lock = Mutex::new(());
-    let (queue, came) = (Mutex::new(Queue::default()), Condvar::new());
+    let next = AtomicUsize::new(0);
     let done = Mutex::new(vec![Duration::ZERO; work.len()]);
-    let begun = std::sync::OnceLock::new();
-    let locked = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let (all_there, begun) = (Barrier::new(most + 1), OnceLock::new());
     let serve = || {
+        all_there.wait();
+        let clock: &Clock = begun.get_or_init(Clock::start);
         loop {
-            let mut queue = locked();
-            let task = loop {
-                if let Some(task) = queue.waiting.pop_front() {
-                    break task;
-                }
-                if queue.is_closed {
-                    return;
-                }
-                queue = came.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            };
-            drop(queue);
-            work[task].whole(&lock);
-            let clock: &Clock = begun.get_or_init(Clock::start);
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            let Some(work) = work.get(task) else { return };
+            clock.wait_until(work.arrives);
+            work.whole(&lock);
             done.lock().unwrap_or_else(PoisonError::into_inner)[task] = clock.now();
         }
     };
     let elapsed_ns = thread::scope(|scope| {
         let threads: Vec<_> = (0..most).map(|_| scope.spawn(serve)).collect();
         let watch = worker.stopwatch();
-        let clock = begun.get_or_init(Clock::start);
-        for (task, work) in work.iter().enumerate() {
-            if !work.arrives.is_zero() {
-                clock.wait_until(work.arrives);
-            }
-            locked().waiting.push_back(task);
-            came.notify_one();
-        }
-        locked().is_closed = true;
-        came.notify_all();
+        begun.get_or_init(Clock::start);
+        all_there.wait();
         for thread in threads {
             // One that panicked is seen by the scope.
             let _ = thread.join();

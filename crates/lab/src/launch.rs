@@ -14,7 +14,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, pidfd_open, prlimit, waitid,
+};
 pub use threadgauge_machine::{Interrupts, Waited};
 use threadgauge_machine::{Stops, become_subreaper, clock, kill_descendants, remove_left_groups};
 use threadgauge_results::{Sample, Status};
@@ -132,8 +135,7 @@ impl Launcher {
             Keep::First,
         );
         let mut complaint = Gatherer::new(child.stderr.take().expect("standard error is piped"), Keep::Last);
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())
-            .map_err(|e| format!("its worker cannot be watched: pidfd_open: {e}"))?;
+        let end = end_of(pid).map_err(|e| format!("its worker cannot be watched: {e}"))?;
         let mut watch = self.stops.watch();
         let mut left = deadline;
         loop {
@@ -147,8 +149,8 @@ impl Launcher {
                 ));
             }
             let at_most = left.min(Stops::STEP);
-            let (ended, took) = watch.step(pidfd.as_fd(), at_most, || {
-                wait(&self.interrupts, &pidfd, &mut answer, &mut complaint, at_most)
+            let (ended, took) = watch.step(pid, at_most, || {
+                wait(&self.interrupts, &end, &mut answer, &mut complaint, at_most)
             });
             left = left.saturating_sub(took);
             *stopped = watch.stopped();
@@ -166,16 +168,39 @@ impl Launcher {
     }
 }
 
+/// A descriptor that can be read once this child has ended: a pidfd, or where there is none (gVisor), a pipe that a
+/// thread closes.
+fn end_of(child: Pid) -> std::io::Result<OwnedFd> {
+    match pidfd_open(child, PidfdFlags::empty()) {
+        Err(Errno::NOSYS) => end_by_thread(child),
+        pidfd => Ok(pidfd?),
+    }
+}
+
+fn end_by_thread(child: Pid) -> std::io::Result<OwnedFd> {
+    let (end, closed) = std::io::pipe()?;
+    let watch = move || {
+        // Who has ended stays to be waited for.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(child), options), Err(Errno::INTR)) {}
+        drop(closed);
+    };
+    std::thread::Builder::new()
+        .name("worker's end".to_owned())
+        .spawn(watch)?;
+    Ok(end.into())
+}
+
 /// Waits for the worker's end, its output, an interrupt or this time; true when the worker has ended.
 fn wait(
     interrupts: &Interrupts,
-    pidfd: &OwnedFd,
+    end: &OwnedFd,
     answer: &mut Gatherer,
     complaint: &mut Gatherer,
     at_most: Duration,
 ) -> bool {
     let mut fds = vec![
-        PollFd::new(pidfd, PollFlags::IN),
+        PollFd::new(end, PollFlags::IN),
         PollFd::new(interrupts, PollFlags::IN),
     ];
     fds.extend(answer.poll_fd());
@@ -300,8 +325,8 @@ impl Gatherer {
             match rustix::io::read(pipe, &mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(n) => self.take(&buffer[..n]),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
                 Err(_) => self.pipe = None,
             }
         }
@@ -364,6 +389,23 @@ mod tests {
         };
         let [answer, complaint] = [gathered(Keep::First, &[answer]), gathered(Keep::Last, &[])];
         judge(ExitStatus::from_raw(status), &answer, &complaint, &order)
+    }
+
+    #[test]
+    fn a_childs_end_can_be_read_whatever_tells_of_it() {
+        for end_of in [end_of, end_by_thread] {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+            let end = end_of(Pid::from_child(&child)).unwrap();
+            let is_there = |timeout: Option<&Timespec>| {
+                let mut fds = [PollFd::new(&end, PollFlags::IN)];
+                poll(&mut fds, timeout).unwrap() == 1
+            };
+            assert!(!is_there(Some(&Timespec::default())), "it is still alive");
+            drop(child.stdin.take());
+            assert!(is_there(None));
+            // It was only looked at.
+            assert!(child.wait().unwrap().success());
+        }
     }
 
     #[test]

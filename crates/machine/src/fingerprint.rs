@@ -118,8 +118,9 @@ impl Fingerprint {
         let limits = Limits::read(&source, cgroup::pids_max(&source), &mut |field, why| {
             unknown.note(field, why);
         });
-        let kernel = unknown.keep("kernel", source.word("/proc/sys/kernel/osrelease"));
-        let kernel_version = unknown.keep("kernel_version", source.word("/proc/sys/kernel/version"));
+        let [release, version] = kernel::release_and_version(&source);
+        let kernel = unknown.keep("kernel", release);
+        let kernel_version = unknown.keep("kernel_version", version);
         let config = Config::read(&source, kernel.as_deref());
         let preemption = kernel::preemption(&source, &config, kernel_version.as_deref());
         let preemption_source = unknown
@@ -147,7 +148,11 @@ impl Fingerprint {
                 .and_then(find)
                 .ok_or_else(|| "/proc/cpuinfo does not say it".to_owned()),
         };
-        let cpu_model = unknown.keep("cpu_model", cpu_field(|info| info.model.clone()));
+        let cpu_model = cpu_field(|info| info.model.clone()).or_else(|why| {
+            let asked = source.is_live().then(crate::sys::processor_name).flatten();
+            asked.ok_or(why)
+        });
+        let cpu_model = unknown.keep("cpu_model", cpu_model);
         let frequency = cpu_field(|info| info.mhz.map(|mhz| mhz.to_string()));
         let frequency_mhz = unknown
             .keep("frequency_mhz", frequency)

@@ -5,6 +5,7 @@
 //! answered is part of the answer. The command line is searched but never stored: it may hold anything.
 
 use crate::source::{Fact, Source};
+use rustix::system::uname;
 use std::collections::BTreeMap;
 
 /// The kernel's build configuration, from wherever it can be had.
@@ -157,8 +158,39 @@ fn preempt_on_command_line(command_line: &str) -> Option<&str> {
         .last()
 }
 
+/// What gVisor, which answers a program's calls in a kernel's place, says of its build: it calls itself a Linux of
+/// 2016.
+const VERSION_OF_GVISOR: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
+const GVISOR: &str = "gvisor";
+
+/// The release and the version of what answers the program's calls, as `uname` has them. Where the files are not there,
+/// which gVisor lacks, it is asked itself.
+pub(crate) fn release_and_version(source: &Source) -> [Fact<String>; 2] {
+    let mut facts = ["osrelease", "version"].map(|name| source.word(&format!("/proc/sys/kernel/{name}")));
+    if source.is_live() {
+        let said = uname();
+        for (fact, said) in facts.iter_mut().zip([said.release(), said.version()]) {
+            *fact = fact.clone().or_else(|_| Ok(said.to_string_lossy().into_owned()));
+        }
+    }
+    let [release, version] = facts;
+    [named(release, version.as_deref().ok()), version]
+}
+
+/// A release that says where it is gVisor's.
+fn named(release: Fact<String>, version: Option<&str>) -> Fact<String> {
+    let is_hidden = version == Some(VERSION_OF_GVISOR);
+    release.map(|release| match is_hidden && !release.contains(GVISOR) {
+        true => format!("{release}-{GVISOR}"),
+        false => release,
+    })
+}
+
 /// EEVDF replaced CFS in 6.6.
 pub(crate) fn scheduler(release: &str) -> Fact<String> {
+    if release.contains(GVISOR) {
+        return Err("gVisor's threads are scheduled by the kernel below it".to_owned());
+    }
     let mut numbers = release.split(['.', '-', '+']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => {
@@ -222,6 +254,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = Source::new(folder.path());
         (folder, source)
+    }
+
+    #[test]
+    fn gvisor_is_named_where_it_calls_itself_a_linux() {
+        let of = |release: &str, version| named(Ok(release.to_owned()), Some(version)).unwrap();
+        assert_eq!(of("4.4.0", VERSION_OF_GVISOR), "4.4.0-gvisor");
+        assert_eq!(of("4.19.0-gvisor", VERSION_OF_GVISOR), "4.19.0-gvisor");
+        assert_eq!(of("4.4.0", "#1 SMP Debian 4.4"), "4.4.0");
+        assert!(scheduler("4.4.0-gvisor").unwrap_err().contains("gVisor"));
+        let (_folder, nothing) = empty_root();
+        assert!(release_and_version(&nothing).iter().all(Result::is_err));
+        let here = Source::new(std::path::Path::new("/"));
+        assert!(release_and_version(&here).iter().all(Result::is_ok));
     }
 
     #[test]

@@ -8,9 +8,8 @@
 //! A machine that slept is told by [`Reading::suspended_ns`](crate::Reading::suspended_ns): waits leave that out.
 
 use crate::usage::run_delay;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io::Read;
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -71,14 +70,9 @@ pub struct StopWatch<'a> {
 }
 
 impl StopWatch<'_> {
-    /// Waits once, by `wait`, which returns after `at_most` unless it is stopped, for the child of this descriptor
-    /// (pidfd). Returns what that returns, and how much of the time counts: none where somebody was stopped.
-    pub fn step<R>(
-        &mut self,
-        child: BorrowedFd<'_>,
-        at_most: Duration,
-        wait: impl FnOnce() -> R,
-    ) -> (R, Duration) {
+    /// Waits once, by `wait`, which returns after `at_most` unless it is stopped, for this child. Returns what
+    /// that returns, and how much of the time counts: none where somebody was stopped.
+    pub fn step<R>(&mut self, child: Pid, at_most: Duration, wait: impl FnOnce() -> R) -> (R, Duration) {
         let (delay, begun) = (run_delay(), Instant::now());
         let came = wait();
         let took = begun.elapsed();
@@ -105,10 +99,10 @@ impl StopWatch<'_> {
 
     /// Whether the child was stopped at some moment since this was last asked. The kernel tells each news once, and the
     /// latest alone.
-    fn child_was_stopped(&mut self, child: BorrowedFd<'_>) -> bool {
+    fn child_was_stopped(&mut self, child: Pid) -> bool {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         // It may have ended, which whoever waits for its end is told.
-        let news = waitid(WaitId::PidFd(child), options).ok().flatten();
+        let news = waitid(WaitId::Pid(child), options).ok().flatten();
         let was_stopped = self.child_is_stopped;
         if let Some(news) = &news {
             self.child_is_stopped = news.stopped();
@@ -129,9 +123,8 @@ fn overslept(took: Duration, asked: Duration, delay: Option<Duration>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+    use rustix::process::{Signal, kill_process};
     use signal_hook::{consts::SIGCONT, low_level::raise};
-    use std::os::fd::AsFd as _;
     use std::process::Command;
 
     #[test]
@@ -153,29 +146,28 @@ mod tests {
     fn who_was_told_to_go_on_or_whose_child_was_stopped_was_stopped() {
         let mut sleeps = Command::new("sleep").arg("600").spawn().unwrap();
         let pid = Pid::from_child(&sleeps);
-        let child = pidfd_open(pid, PidfdFlags::empty()).unwrap();
         let mut stops = Stops::new().unwrap();
         assert!(!stops.was_continued());
         raise(SIGCONT).unwrap();
         assert!(stops.was_continued() && !stops.was_continued());
 
         let mut watch = stops.watch();
-        let (came, counts) = watch.step(child.as_fd(), Stops::STEP, || raise(SIGCONT).is_ok());
+        let (came, counts) = watch.step(pid, Stops::STEP, || raise(SIGCONT).is_ok());
         assert!(came && counts.is_zero() && !watch.stopped().is_zero());
-        assert!(!watch.child_was_stopped(child.as_fd()));
+        assert!(!watch.child_was_stopped(pid));
         // The kernel tells of it when the child has come to stand.
         let mut until_it_was_stopped = |signal| {
             kill_process(pid, signal).unwrap();
             let deadline = Instant::now() + Duration::from_secs(60);
-            while !watch.child_was_stopped(child.as_fd()) {
+            while !watch.child_was_stopped(pid) {
                 assert!(Instant::now() < deadline, "nothing was told of {signal:?}");
             }
-            watch.child_was_stopped(child.as_fd())
+            watch.child_was_stopped(pid)
         };
         assert!(until_it_was_stopped(Signal::STOP), "it still is");
         until_it_was_stopped(Signal::CONT);
         let deadline = Instant::now() + Duration::from_secs(60);
-        while watch.child_was_stopped(child.as_fd()) {
+        while watch.child_was_stopped(pid) {
             assert!(Instant::now() < deadline, "it goes on");
         }
         sleeps.kill().unwrap();

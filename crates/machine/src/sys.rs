@@ -219,9 +219,31 @@ pub(crate) fn hypervisor_signature() -> Option<String> {
 #[cfg(target_arch = "x86_64")]
 fn signature_in(features: u32, registers: [u32; 3]) -> Option<String> {
     const HYPERVISOR_PRESENT: u32 = 1 << 31;
-    if features & HYPERVISOR_PRESENT == 0 {
+    (features & HYPERVISOR_PRESENT != 0).then(|| text_in(registers))?
+}
+
+/// What the processor calls itself in CPUID leaves 0x8000_0002 to 4, such as `AMD EPYC 7B13`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn processor_name() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    const HIGHEST: u32 = 0x8000_0000;
+    const NAME: [u32; 3] = [0x8000_0002, 0x8000_0003, 0x8000_0004];
+    if __cpuid(HIGHEST).eax < NAME[2] {
         return None;
     }
+    let leaves = NAME.map(__cpuid).into_iter();
+    text_in(leaves.flat_map(|leaf| [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx]))
+}
+
+/// The same; other processors have no such leaves.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn processor_name() -> Option<String> {
+    None
+}
+
+/// What can be read of the bytes in these registers; none where that is nothing.
+#[cfg(target_arch = "x86_64")]
+fn text_in(registers: impl IntoIterator<Item = u32>) -> Option<String> {
     let bytes = registers.into_iter().flat_map(u32::to_le_bytes);
     let text: String = bytes
         .filter(|b| b.is_ascii_graphic() || *b == b' ')

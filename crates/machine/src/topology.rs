@@ -64,7 +64,9 @@ pub fn parse_cpuinfo(text: &str) -> CpuInfo {
         text.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             let value = value.trim();
-            (names.contains(&name.trim()) && !value.is_empty()).then(|| value.to_owned())
+            // gVisor has the lines and knows nothing.
+            let says = !["", "unknown"].contains(&value);
+            (names.contains(&name.trim()) && says).then(|| value.to_owned())
         })
     };
     let starts_processor = |line: &&str| {
@@ -298,6 +300,12 @@ mod tests {
             (info.processors, info.mhz, info.has_hypervisor_flag),
             (2, Some(2596.128), Some(true))
         );
+    }
+
+    #[test]
+    fn a_model_that_is_called_unknown_is_not_known() {
+        let info = parse_cpuinfo("processor\t: 0\nmodel\t\t: 1\nmodel name\t: unknown\n");
+        assert_eq!((info.processors, info.model), (1, None));
     }
 
     #[test]

@@ -17,6 +17,13 @@ use crate::terminal::text::{Ink, clean, painted, paragraph};
 
 /// What is known, in a line: of how many cases each column is ahead, and of how many none is.
 pub(crate) fn ahead_line(of: &SideBySide) -> String {
+    let columns = counted(of.columns.len(), "column");
+    let cases = counted(of.rows.len(), "case");
+    if of.columns.iter().all(|column| column.runs == 1) {
+        return format!(
+            "{columns} side by side, of one run each: in none of {cases} it is known who is ahead."
+        );
+    }
     let ahead: Vec<Option<usize>> = of.rows.iter().map(CaseRow::ahead).collect();
     let parts = of.columns.iter().enumerate().map(|(i, column)| {
         let cases = ahead.iter().filter(|first| **first == Some(i)).count();
@@ -24,9 +31,7 @@ pub(crate) fn ahead_line(of: &SideBySide) -> String {
     });
     let open = ahead.iter().filter(|first| first.is_none()).count();
     format!(
-        "{} side by side. Of {} {}; in {open} no one is ahead for certain.",
-        counted(of.columns.len(), "column"),
-        counted(of.rows.len(), "case"),
+        "{columns} side by side. Of {cases} {}; in {open} no one is told from the others.",
         parts.collect::<Vec<_>>().join(", "),
     )
 }
@@ -82,7 +87,7 @@ fn scale(row: &CaseRow) -> Scale<'_> {
     Scale::of_column(&row.unit, row.figures.iter().flatten().map(|figure| figure.value))
 }
 
-/// The order of a case: `B, A 1.12 [1.08, 1.17], C ≈ 1.01 [0.99, 1.03]`.
+/// The order of a case: `B · A 1.12 [1.08, 1.17] · C ≈ 1.01 [0.99, 1.03] · D ? 1.20`.
 pub(crate) fn order(of: &SideBySide, row: &CaseRow) -> String {
     let places = row.ranking.iter().enumerate().map(|(place, placed)| {
         let name = &of.columns[placed.column].name;
@@ -94,14 +99,18 @@ pub(crate) fn order(of: &SideBySide, row: &CaseRow) -> String {
     places.collect::<Vec<_>>().join(" · ")
 }
 
-/// A ratio to the best; with a sign where it is not told from it.
+/// A ratio to the best; with a sign where it is not told from it, and another where nothing is known.
 fn against(ratio: f64, ci95: Option<[f64; 2]>, apart: bool) -> String {
-    let sign = if apart { "" } else { "≈ " };
+    let sign = match (apart, ci95) {
+        (true, _) => "",
+        (false, Some(_)) => "≈ ",
+        (false, None) => "? ",
+    };
     format!("{sign}{}", Scale::of("ratio", ratio).estimate(ratio, ci95))
 }
 
-pub(crate) const ABOUT_ORDER: &str = "Each case has its best first; behind the others is their ratio to it with its interval, and ≈ \
-    where they are not told apart.";
+pub(crate) const ABOUT_ORDER: &str = "Each case has its best first; behind the others is their ratio to it with its interval, ≈ where \
+    they are not told apart, and ? where nothing is known of that, as of one run each.";
 
 /// The columns for a terminal: who is ahead, what differs, the costs, and each case with its columns in order.
 #[must_use]
@@ -271,4 +280,40 @@ pub fn columns_json(of: &SideBySide, runs: &[&Results]) -> String {
         "rows": of.rows,
     });
     format!("{document:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use threadgauge_results::Column;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_never_said_to_be_about_the_same() {
+        assert!(against(1.2, Some([1.1, 1.3]), true).starts_with("1.2"));
+        assert!(against(1.2, Some([0.9, 1.6]), false).starts_with("≈ 1.2"));
+        assert!(against(1.2, None, false).starts_with("? 1.2"));
+    }
+
+    #[test]
+    fn of_columns_of_one_run_each_none_is_ahead() {
+        let of = |runs: [usize; 2]| {
+            let column = |runs| Column {
+                name: "a".to_owned(),
+                of: "a".to_owned(),
+                runs,
+            };
+            ahead_line(&SideBySide {
+                columns: runs.map(column).to_vec(),
+                differs: Vec::new(),
+                warnings: Vec::new(),
+                rows: Vec::new(),
+            })
+        };
+        let single = "2 columns side by side, of one run each: in none of 0 cases it is known who is ahead.";
+        assert_eq!(of([1, 1]), single);
+        let several = "2 columns side by side. Of 0 cases a is ahead in 0, a is ahead in 0; in 0 no one is told from the \
+                       others.";
+        assert_eq!(of([1, 3]), several);
+    }
 }

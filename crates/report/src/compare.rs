@@ -93,8 +93,8 @@ fn runs(between: &BetweenRuns, compared: &Compared) -> String {
         Order::InTurns => {
             let spread = spread.replace("Runs of a side", "Pairs");
             format!(
-                "{} that took turns: each pair has a ratio of its own.{spread}",
-                units::counted(a, "pair of runs")
+                "{} of runs that took turns: each pair has a ratio of its own.{spread}",
+                units::counted(a, "pair")
             )
         }
         Order::Alternating => format!("Runs of both sides by turns, {b} against {a}.{spread}"),
@@ -326,4 +326,32 @@ pub fn comparison_json(compared: &Compared, judged: Option<&Judged>) -> String {
         "rows": compared.rows,
     });
     format!("{document:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_runs_are_counted_in_words() {
+        let says = |pairs| {
+            let between = BetweenRuns {
+                runs: [pairs; 2],
+                order: Order::InTurns,
+                spread: Some(0.01),
+                level: None,
+            };
+            runs(&between, &made::compared(Vec::new()))
+        };
+        assert!(
+            says(1).starts_with("1 pair of runs that took turns: "),
+            "{}",
+            says(1)
+        );
+        assert!(
+            says(3).starts_with("3 pairs of runs that took turns: "),
+            "{}",
+            says(3)
+        );
+    }
 }

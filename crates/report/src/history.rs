@@ -31,6 +31,9 @@ pub fn history_text(histories: &[History], style: &Style) -> String {
 
 fn text(history: &History, style: &Style) -> String {
     let mut out = painted(style, Ink::Bold, &title(history), "");
+    if history.emulated {
+        out.push_str(&painted(style, Ink::Doubt, EMULATED, "! "));
+    }
     let Some(latest) = history.runs.last().filter(|_| history.runs.len() > 1) else {
         out.push_str(&paragraph(&none_yet(history), style.width, ""));
         return out;
@@ -106,6 +109,10 @@ fn text(history: &History, style: &Style) -> String {
 
 /// Of an experiment, at most so many courses are lines of the text, and all that changed.
 const SHOWN: usize = 12;
+
+/// Stands above all that is said of such runs.
+pub(crate) const EMULATED: &str = "The processor is emulated: its times are those of the program that emulates it, and not a \
+    machine's";
 
 fn experiment(course: &Course) -> &str {
     course.case.split('/').next().unwrap_or_default()
@@ -199,6 +206,16 @@ pub(crate) fn tally(history: &History) -> String {
         says,
         ". Where nothing changed, {by_chance} would be said to have."
     );
+    if changed > 0 {
+        says.push_str(" Machine or change: not known from one course.");
+    }
+    for (run, moved) in history.together() {
+        let from = history.runs.get(run).map(called).unwrap_or_default();
+        let _ = write!(
+            says,
+            " From {from} on {moved} of {judged} moved the same way together, as the machine's level moves them."
+        );
+    }
     says
 }
 
@@ -226,13 +243,14 @@ fn bars(course: &Course, runs: usize) -> String {
     (runs.saturating_sub(MOST_BARS)..runs).map(bar).collect()
 }
 
-/// The histories as JSON: `schema`, and of each machine `machine`, `runs`, `courses` with their points and changes, how
-/// many figures were `judged` and how many changes there would be `by_chance`.
+/// The histories as JSON: `schema`, and of each machine `machine`, whether it is `emulated`, `runs`, `courses` with
+/// their points and changes, how many figures were `judged` and how many changes there would be `by_chance`.
 #[must_use]
 pub fn history_json(histories: &[History]) -> String {
     let of = |history: &History| {
         json!({
-            "machine": history.machine, "runs": history.runs, "courses": history.courses,
+            "machine": history.machine, "emulated": history.emulated, "runs": history.runs,
+            "courses": history.courses,
             "judged": history.judged(), "by_chance": history.by_chance(),
         })
     };
@@ -297,6 +315,7 @@ mod tests {
         };
         History {
             machine: "A CPU, 2 CPUs, kvm".to_owned(),
+            emulated: false,
             runs: (1..=10).map(run).collect(),
             courses: vec![
                 course(
@@ -351,6 +370,34 @@ mod tests {
             tally(&history),
             "4 figures: of none it is known whether it changed, since that takes 8 runs with the figure."
         );
+    }
+
+    #[test]
+    fn where_most_figures_moved_together_it_is_said_in_every_form() {
+        let mut history = history();
+        let moved = history.courses[0].clone();
+        history.courses = vec![moved; 4];
+        let says = "4 figures: 4 changed, 0 did not by more than chance would. Where nothing changed, fewer than one would be \
+                    said to have. Machine or change: not known from one course. From 2026-11-07 10:00 UTC, 2026-11-07-4f2a \
+                    on 4 of 4 moved the same way together, as the machine's level moves them.";
+        assert_eq!(tally(&history), says);
+        let page = crate::history_html(&[history], "runs");
+        assert!(page.contains("4 of 4 moved the same way together"), "{page}");
+    }
+
+    #[test]
+    fn an_emulated_processor_is_said_above_its_course_in_every_form() {
+        let mut history = history();
+        let named = "The processor is emulated";
+        assert!(!history_text(&[history.clone()], &Style::default()).contains(named));
+        history.emulated = true;
+        let shown = history_text(&[history.clone()], &Style::default());
+        assert!(
+            shown.starts_with("10 runs on A CPU, 2 CPUs, kvm\n! The processor is emulated: "),
+            "{shown}"
+        );
+        assert!(history_json(&[history.clone()]).contains("\"emulated\": true"));
+        assert!(crate::history_html(&[history], "runs").contains(named));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod columns;
 mod compared;
+mod emulated;
 #[cfg(test)]
 mod made;
 mod setting;
@@ -9,9 +10,12 @@ mod several;
 mod states;
 mod two;
 
-pub use columns::{CaseRow, Column, Fact, Placed, Quantity, SideBySide, column_names, side_by_side};
+pub use columns::{
+    CaseRow, Column, Fact, Placed, Quantity, SideBySide, between_sides, column_names, side_by_side,
+};
 pub use compared::{BetweenRuns, Compared, Known, Order, Repeated, RunData, SideError};
+pub(crate) use emulated::is_emulated;
 pub use setting::machine_differences;
-pub use several::compare_sides;
-pub use states::{OfStates, ratio_of_states, two_states};
+pub use several::{check_sides, compare_sides};
+pub use states::{OfStates, differ_in_state, ratio_of_states, two_states};
 pub use two::{ALPHA, compare, false_alarms, null_control};

@@ -86,6 +86,17 @@ impl Disturbed {
         self.share() > MUCH
     }
 
+    /// The same of those that a quota alone did not disturb: what is measured under a quota is to be of that quota.
+    #[must_use]
+    pub fn is_much_beside_a_quota(&self) -> bool {
+        let by_others = self.disturbed.saturating_sub(self.by_quota);
+        Self {
+            disturbed: by_others,
+            ..*self
+        }
+        .is_much()
+    }
+
     /// How many by which cause, where there are any.
     fn causes(&self) -> impl Iterator<Item = (usize, Cause)> {
         let all = [
@@ -169,6 +180,19 @@ mod tests {
             ..of(25, 0)
         };
         assert_eq!(warning(few), None);
+    }
+
+    #[test]
+    fn what_a_quota_disturbs_is_left_out_where_it_is_asked_for() {
+        let of = |disturbed, by_quota| Disturbed {
+            samples: 100,
+            disturbed,
+            by_quota,
+            ..Disturbed::default()
+        };
+        assert!(of(26, 0).is_much_beside_a_quota() && of(60, 34).is_much_beside_a_quota());
+        assert!(!of(25, 0).is_much_beside_a_quota() && !of(60, 35).is_much_beside_a_quota());
+        assert!(of(60, 60).is_much() && !of(60, 60).is_much_beside_a_quota());
     }
 
     #[test]

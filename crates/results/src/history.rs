@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use threadgauge_stats::{BAND, FEWEST_FOR_CHANGES, change_points, median};
 
+use crate::compare::is_emulated;
 use crate::{ALPHA, Results, machine_differences};
 
 /// Seeds the permutations, so that one history always says the same.
@@ -20,6 +21,8 @@ const SEED: u64 = 2014;
 pub struct History {
     /// CPU, how many, and hypervisor: what makes it one machine.
     pub machine: String,
+    /// Whether the processor is a program, whose times are not a machine's.
+    pub emulated: bool,
     /// The oldest first.
     pub runs: Vec<HistoryRun>,
     /// One a case that any of them measured, in the order of the newest run that has it.
@@ -59,6 +62,9 @@ pub struct Course {
     /// Where its level changed; none where there are fewer than [`FEWEST_RUNS`] points.
     pub changes: Vec<Change>,
 }
+
+/// Of fewer figures it says nothing that most of them moved together.
+const FEWEST_TOGETHER: usize = 4;
 
 /// With fewer runs no change can be told from chance.
 pub const FEWEST_RUNS: usize = FEWEST_FOR_CHANGES;
@@ -123,6 +129,23 @@ impl History {
         self.judged() as f64 * ALPHA
     }
 
+    /// The runs from which on more than half of the judged figures moved the same way by more than 3 %, each with how
+    /// many did: the machine's level moves all figures, and a change to one thing seldom does. None of a few figures.
+    #[must_use]
+    pub fn together(&self) -> Vec<(usize, usize)> {
+        let judged = self.judged();
+        if judged < FEWEST_TOGETHER {
+            return Vec::new();
+        }
+        let most = |changes: &[(&Course, Change)]| {
+            let of = |verdict: &str| changes.iter().filter(|(_, of)| of.verdict == verdict).count();
+            of("slower").max(of("faster"))
+        };
+        let by_run = self.by_run().into_iter();
+        let moved = by_run.map(|(run, changes)| (run, most(&changes)));
+        moved.filter(|(_, moved)| 2 * moved > judged).collect()
+    }
+
     /// What changed from which run on, by run, with the place of the figure; the largest change first.
     #[must_use]
     pub fn by_run(&self) -> BTreeMap<usize, Vec<(&Course, Change)>> {
@@ -180,6 +203,7 @@ fn history((machine, mut runs): (String, Vec<(String, Results)>)) -> History {
     };
     History {
         machine,
+        emulated: runs.iter().any(|(_, results)| is_emulated(&results.machine)),
         courses: courses(&runs),
         runs: runs.iter().zip(before).map(of_run).collect(),
     }
@@ -341,6 +365,42 @@ mod tests {
         assert!((course.now().unwrap() - 121.2).abs() < 2.0);
         assert_eq!(history.by_run().keys().copied().collect::<Vec<_>>(), [7]);
         assert_eq!((history.judged(), history.by_chance()), (1, 0.05));
+    }
+
+    #[test]
+    fn where_most_figures_move_the_same_way_they_move_together() {
+        let with = |moved: &[f64]| {
+            let mut history = histories(slower_from_the_eighth()).remove(0);
+            let steady = Course {
+                changes: Vec::new(),
+                ..history.courses[0].clone()
+            };
+            let of = |ratio: &f64| {
+                let mut course = history.courses[0].clone();
+                course.changes[0].verdict = if *ratio > 1.0 { "slower" } else { "faster" };
+                course
+            };
+            let mut courses: Vec<Course> = moved.iter().map(of).collect();
+            courses.resize(5, steady);
+            history.courses = courses;
+            history.together()
+        };
+        assert_eq!(with(&[1.2, 1.2, 1.2]), [(7, 3)]);
+        assert_eq!(with(&[0.8, 1.2, 0.8, 0.8]), [(7, 3)]);
+        assert!(with(&[1.2, 1.2]).is_empty(), "that is not most of five");
+        assert!(with(&[1.2, 1.2, 0.8, 0.8]).is_empty(), "not the same way");
+        let one = &histories(slower_from_the_eighth())[0];
+        assert!(one.together().is_empty(), "one figure is no majority");
+    }
+
+    #[test]
+    fn a_history_of_an_emulated_processor_says_so() {
+        let mut runs = slower_from_the_eighth();
+        assert!(!histories(runs.clone())[0].emulated);
+        for (_, results) in &mut runs {
+            results.machine["hypervisor"] = json!("qemu-tcg");
+        }
+        assert!(histories(runs)[0].emulated);
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub use acts::{Act, TWO_SYSTEM_CALLS};
 pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, claim, claims, claims_of};
 pub use compare::{
     ALPHA, BetweenRuns, CaseRow, Column, Compared, Fact, Known, OfStates, Order, Placed, Quantity, Repeated,
-    RunData, SideBySide, SideError, column_names, compare, compare_sides, false_alarms, machine_differences,
-    null_control, ratio_of_states, side_by_side, two_states,
+    RunData, SideBySide, SideError, between_sides, check_sides, column_names, compare, compare_sides,
+    differ_in_state, false_alarms, machine_differences, null_control, ratio_of_states, side_by_side,
+    two_states,
 };
 pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};

@@ -302,6 +302,10 @@ pub struct ListOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("dirs", |dirs| dirs.help(
+    "Results folders, names of baselines, or folders of runs, which are one side of all the runs in them. Each side is a \
+     column. What `export` wrote has not all figures that claims need"
+)))]
 pub struct ClaimsOptions {
     #[command(flatten)]
     pub operands: Operands,

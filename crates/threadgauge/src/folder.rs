@@ -10,6 +10,7 @@ use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_lab::experiment::{Catalogue, Experiment};
 use threadgauge_report::{FILES, SampleRow, write_all};
+use threadgauge_results::units::counted;
 use threadgauge_results::{
     EXPORT_ENDING, Params, Results, RunData, STORE_FILE, Store, StoredSample, import, is_export,
 };
@@ -74,7 +75,8 @@ pub fn read_whole(operand: &Path) -> Result<RunData> {
     read(operand)
 }
 
-/// The runs that a folder means: itself, or what is in it, each results folder and each exported run, by name.
+/// The runs that a folder means: itself, or what is in it, each results folder and each exported run, by name. How many
+/// folders beside those are none is said.
 ///
 /// # Errors
 ///
@@ -93,10 +95,35 @@ pub fn runs_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
         return Ok(vec![dir.to_owned()]);
     }
     let paths = dir.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
-    let mut runs: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
-    runs.retain(|path| is_run(path));
+    let paths: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+    let (mut runs, others): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| is_run(path));
     runs.sort();
+    if let Some(says) = without_run(dir, &others).filter(|_| !runs.is_empty()) {
+        say(&says);
+    }
     Ok(runs)
+}
+
+/// How many of these, of what is in a folder, are folders without a store, in words; those that a dot hides are
+/// nobody's runs.
+fn without_run(dir: &Path, others: &[PathBuf]) -> Option<String> {
+    let is_hidden = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with('.')
+    };
+    let folders = others.iter().filter(|path| path.is_dir() && !is_hidden(path));
+    let folders = folders.count();
+    let are_none = match folders {
+        1 => "which is no results folder",
+        _ => "which are no results folders",
+    };
+    (folders > 0).then(|| {
+        format!(
+            "Left out: {} in {}, {are_none} (no {STORE_FILE} in it)",
+            counted(folders, "folder"),
+            shown(dir)
+        )
+    })
 }
 
 /// Everything an open store says.
@@ -162,4 +189,33 @@ fn rows<'a>(stored: &'a StoredSample, params: &'a Params) -> Vec<SampleRow<'a>> 
     }
     let metrics = stored.sample.metrics.iter();
     metrics.map(|m| row(&m.name, &m.unit, Some(m.value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_beside_runs_that_hold_none_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["1", "2", "3", ".hidden"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::write(at("1").join(STORE_FILE), "").unwrap();
+        std::fs::write(at("notes.md"), "").unwrap();
+        assert_eq!(runs_in(dir.path()).unwrap(), [at("1")]);
+        let others = ["2", "3", ".hidden", "notes.md"].map(at);
+        let says = without_run(dir.path(), &others).unwrap();
+        assert!(
+            says.starts_with("Left out: 2 folders in ") && says.contains(", which are no results folders ("),
+            "{says}"
+        );
+        let one = without_run(dir.path(), &others[1..]).unwrap();
+        assert!(
+            one.starts_with("Left out: 1 folder in ") && one.contains(", which is no results folder ("),
+            "{one}"
+        );
+        assert_eq!(without_run(dir.path(), &others[2..]), None);
+    }
 }

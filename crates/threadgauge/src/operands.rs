@@ -45,6 +45,8 @@ impl Operands {
         if !self.base.is_empty() && self.dirs.is_empty() {
             bail!("what is compared with --base stands behind `--`: --base A1 A2 -- B1 B2");
         }
+        self.refuse_options()?;
+        self.refuse_equal_names()?;
         self.refuse_twice()?;
         let mut sides = if self.base.is_empty() {
             let each = self.dirs.iter();
@@ -64,6 +66,29 @@ impl Operands {
             side.name.clone_from(name);
         }
         Ok(sides)
+    }
+
+    /// Behind `--` every word is an operand.
+    fn refuse_options(&self) -> Result<()> {
+        let is_option = |operand: &&PathBuf| operand.to_string_lossy().starts_with("--");
+        if let Some(option) = self.base.iter().chain(&self.dirs).find(is_option) {
+            bail!(
+                "{} stands behind `--`, where every word is a folder: options go before --base, as in `--name old,new --base \
+                 A1 A2 -- B1 B2`; a folder that is called so is ./{}",
+                shown(option),
+                shown(option)
+            );
+        }
+        Ok(())
+    }
+
+    /// Of two sides of one name nobody knows which is meant.
+    fn refuse_equal_names(&self) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        if let Some(name) = self.name.iter().find(|name| !seen.insert(*name)) {
+            bail!("--name has `{name}` twice: give each side a name of its own");
+        }
+        Ok(())
     }
 
     /// A folder that counts twice makes a spread look small, and two sides equal.
@@ -153,8 +178,27 @@ mod tests {
         let plain = typed("a b c --name x,y,z");
         assert_eq!((plain.dirs.len(), plain.base.len()), (3, 0));
         assert_eq!(plain.name, ["x", "y", "z"]);
-        let alone = typed("--base a b").sides(folder::read).unwrap_err().to_string();
+        let alone = refused("--base a b");
         assert!(alone.contains("--base A1 A2 -- B1 B2"), "{alone}");
+    }
+
+    fn refused(words: &str) -> String {
+        typed(words).sides(folder::read).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_option_among_the_folders_is_told_where_it_belongs() {
+        let says = refused("--base a1 -- b1 --fail-on slower:5%");
+        assert!(
+            says.starts_with("--fail-on stands behind `--`") && says.contains("options go before --base"),
+            "{says}"
+        );
+    }
+
+    #[test]
+    fn two_sides_have_two_names() {
+        let says = refused("a b --name x,x");
+        assert_eq!(says, "--name has `x` twice: give each side a name of its own");
     }
 
     #[test]

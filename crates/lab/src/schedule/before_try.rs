@@ -1,9 +1,12 @@
 //! A command of the user's own before each try: what puts the machine into the state that is to be measured.
 
-use std::process::{Command, Stdio};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
 /// A switch of a state takes milliseconds; who waits for ever is told so.
@@ -41,17 +44,14 @@ impl BeforeTry {
     ///
     /// # Errors
     ///
-    /// It cannot be started, fails, or does not end, in which case it is killed.
+    /// It cannot be started, fails, or does not end, in which case it is killed with all that it has started.
     pub fn run(&self) -> Result<(), BeforeTryError> {
         let error = |why: String| BeforeTryError {
             command: self.command.clone(),
             why,
         };
-        let mut child = Command::new("sh")
-            .args(["-c", &self.command])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
+        let mut child = self
+            .start()
             .map_err(|why| error(format!("cannot be started: {why}")))?;
         let until = Instant::now() + self.longest;
         let status = loop {
@@ -59,9 +59,7 @@ impl BeforeTry {
                 Ok(Some(status)) => break status,
                 Ok(None) if Instant::now() < until => thread::sleep(LOOK),
                 Ok(None) => {
-                    // It may have ended just now.
-                    let _ = child.kill();
-                    let _ = child.wait();
+                    end(&mut child);
                     return Err(error(format!(
                         "had not ended after {} s and was killed",
                         self.longest.as_secs_f64()
@@ -75,10 +73,29 @@ impl BeforeTry {
             false => Err(error(format!("ended with {status}; what it said stands above"))),
         }
     }
+
+    /// In a process group of its own, so that what the shell has started can be ended with it.
+    fn start(&self) -> io::Result<Child> {
+        Command::new("sh")
+            .args(["-c", &self.command])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+    }
+}
+
+/// Kills the shell and what it has started.
+fn end(shell: &mut Child) {
+    // They may have ended just now.
+    let _ = kill_process_group(Pid::from_child(shell), Signal::KILL);
+    let _ = shell.wait();
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn why(command: &str) -> String {
@@ -104,5 +121,34 @@ mod tests {
         };
         let why = hangs.run().unwrap_err().to_string();
         assert!(why.contains("had not ended after 0.05 s"), "{why}");
+    }
+
+    #[test]
+    fn what_a_hanging_command_has_started_is_killed_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let command = format!("sleep 600 & echo $! > {}; wait", file.display());
+        let mut shell = BeforeTry::new(command).start().unwrap();
+        let started = wait_for(|| fs::read_to_string(&file).ok()?.trim().parse().ok());
+        end(&mut shell);
+        // Whoever is its parent now may not have asked for how it ended.
+        let status = format!("/proc/{}/stat", started.unwrap_or(0_u32));
+        let gone = wait_for(|| match fs::read_to_string(&status) {
+            Ok(text) => text.contains(") Z ").then_some(()),
+            Err(_) => Some(()),
+        });
+        assert!(started.is_some() && gone.is_some(), "{started:?} lives on");
+    }
+
+    /// What there is when there is something; none where that takes much longer than it may.
+    fn wait_for<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+        let until = Instant::now() + LONGEST;
+        loop {
+            let found = look();
+            if found.is_some() || Instant::now() > until {
+                return found;
+            }
+            thread::sleep(LOOK);
+        }
     }
 }

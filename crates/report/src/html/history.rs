@@ -7,7 +7,7 @@ use threadgauge_results::{Axis, Course, Figure, History, Origin, Point, Scale, S
 use super::cases::{self, Head};
 use super::figure;
 use super::text::{clean, section_id, slug};
-use crate::history::{called, moved, none_yet, tally, title};
+use crate::history::{EMULATED, called, moved, none_yet, tally, title};
 use crate::words;
 
 /// The histories as one self-contained page: no network, no script needed to read it. `folder` is where the runs are.
@@ -60,6 +60,7 @@ fn of_machine(history: &History, i: usize, is_one_of_several: bool) -> Markup {
     markup! {
         section id=(format!("runs-{i}")) aria-labelledby=(format!("runs-{i}-h")) {
             h2 id=(format!("runs-{i}-h")) { @if is_one_of_several { (clean(&title(history))) } @else { "What changed" } }
+            @if history.emulated { p { b { (EMULATED) "." } } }
             @if short { p { (clean(&none_yet(history))) } }
             @else {
                 (changes(history, i))

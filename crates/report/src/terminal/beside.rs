@@ -29,19 +29,23 @@ pub struct Said {
     pub reason: Option<String>,
 }
 
-/// Every claim, with a line a column, and the columns' counts.
+/// Every claim, those about two states of a machine first, with a line a column: how many stand how, what makes that
+/// doubtful (`warnings`), then each.
 #[must_use]
-pub fn claims_beside(rows: &[ClaimColumns], style: &Style) -> String {
+pub fn claims_beside(rows: &[ClaimColumns], warnings: &[String], style: &Style) -> String {
+    let (states, others): (Vec<&ClaimColumns>, Vec<&ClaimColumns>) =
+        rows.iter().partition(|row| row.together.is_some());
     let mut out = String::new();
-    let differ = rows.iter().filter(|row| differs(row)).count();
-    let line = format!(
-        "Of {} {differ} {} in one column and {} not in another.",
-        counted(rows.len(), "claim"),
-        words::plural(differ, "holds", "hold"),
-        words::plural(differ, "does", "do"),
-    );
-    out.push_str(&painted(style, Ink::Bold, &line, ""));
-    for row in rows {
+    for line in [about_states(&states), about_columns(&others, &states)] {
+        out.extend(line.map(|line| painted(style, Ink::Bold, &line, "")));
+    }
+    if !warnings.is_empty() {
+        out.push('\n');
+    }
+    for warning in warnings {
+        out.push_str(&painted(style, Ink::Doubt, warning, "! "));
+    }
+    for row in states.into_iter().chain(others) {
         out.push('\n');
         out.push_str(&paragraph(&row.claim.claim, style.width, ""));
         match &row.together {
@@ -70,6 +74,41 @@ pub fn claims_beside(rows: &[ClaimColumns], style: &Style) -> String {
         }
     }
     out
+}
+
+/// Of the claims about two states, how many the columns decide together, and how; none where there is no such claim.
+fn about_states(rows: &[&ClaimColumns]) -> Option<String> {
+    let stand = |verdict: Verdict| {
+        let together = rows.iter().filter_map(|row| row.together.as_ref());
+        together.filter(|said| said.state == verdict.key()).count()
+    };
+    let (hold, fail) = (stand(Verdict::Holds), stand(Verdict::DoesNotHold));
+    let open = rows.len() - hold - fail;
+    (!rows.is_empty()).then(|| {
+        format!(
+            "{} about two states of a machine: {hold} {}, {fail} {} not, {open} {} open.",
+            counted(rows.len(), "claim"),
+            words::plural(hold, "holds", "hold"),
+            words::plural(fail, "does", "do"),
+            words::plural(open, "is", "are"),
+        )
+    })
+}
+
+/// In how many of the claims that a run decides by itself columns contradict one another; none where those about two
+/// states are all.
+fn about_columns(rows: &[&ClaimColumns], states: &[&ClaimColumns]) -> Option<String> {
+    if rows.is_empty() && !states.is_empty() {
+        return None;
+    }
+    let differ = rows.iter().filter(|row| differs(row)).count();
+    let which = if states.is_empty() { "claim" } else { "other claim" };
+    Some(format!(
+        "Of {} {differ} {} in one column and {} not in another.",
+        counted(rows.len(), which),
+        words::plural(differ, "holds", "hold"),
+        words::plural(differ, "does", "do"),
+    ))
 }
 
 /// Whether it holds by all runs of one column, and by none of another, both having decided.
@@ -162,6 +201,21 @@ mod tests {
             together: Some(said("holds", Some("1.01 [1.00, 1.02] by 3 runs of a and 3 of b"))),
             ..torn.clone()
         };
-        insta::assert_snapshot!(claims_beside(&[of, torn, of_states], &Style::default()));
+        insta::assert_snapshot!(claims_beside(&[of, torn, of_states], &[], &Style::default()));
+    }
+
+    #[test]
+    fn claims_about_two_states_are_counted_apart_and_warnings_stand_above_all_claims() {
+        let together = |state: &str| ClaimColumns {
+            together: Some(said(state, None)),
+            ..row(&[])
+        };
+        let rows = ["does-not-hold", "inconclusive", "not-testable", "holds"].map(together);
+        let text = claims_beside(&rows, &["THE RUNS DIFFER".to_owned()], &Style::default());
+        let begin = "4 claims about two states of a machine: 1 holds, 1 does not, 2 are open.\n\n! THE RUNS DIFFER\n\n";
+        assert!(text.starts_with(begin), "{text}");
+        assert!(!text.contains("in one column"), "no run decides these: {text}");
+        let none = claims_beside(&[], &[], &Style::default());
+        assert_eq!(none, "Of 0 claims 0 hold in one column and do not in another.\n");
     }
 }

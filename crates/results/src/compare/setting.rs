@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::compared::{Repeated, RunData};
+use super::emulated::{emulated, emulated_machines};
 use crate::Results;
 use crate::units::counted;
 
@@ -179,7 +180,7 @@ fn shown(fact: &Value) -> String {
 }
 
 /// Where one of two runs was under a CPU quota and the other was not, or under another one: what that does to figures.
-fn quotas(a: &Value, b: &Value) -> Option<String> {
+fn quotas([a_name, b_name]: [&str; 2], a: &Value, b: &Value) -> Option<String> {
     let quota = |of: &Value| fact(of, QUOTA)?.as_f64();
     let says = |quota: Option<f64>| match quota {
         Some(cpus) => format!("under a CPU quota of {cpus}"),
@@ -188,44 +189,49 @@ fn quotas(a: &Value, b: &Value) -> Option<String> {
     let (of_a, of_b) = (quota(a), quota(b));
     (of_a != of_b).then(|| {
         format!(
-            "A QUOTA DIFFERS: A ran {}, B {}. What the quota stops takes longer for that alone",
+            "A QUOTA DIFFERS: {a_name} ran {}, {b_name} {}. What the quota stops takes longer for that alone",
             says(of_a),
             says(of_b)
         )
     })
 }
 
-/// What differs in the setting of two runs, loudly, and what each warns of.
-pub(super) fn guard(a: &Results, b: &Results) -> Vec<String> {
-    let own = [("A", a), ("B", b)];
-    let own = own
-        .into_iter()
-        .flat_map(|(name, of)| of.warnings.iter().map(move |w| format!("{name}: {w}")));
-    apart(a, b).into_iter().chain(own).collect()
+/// What differs in the setting of two runs that are called so, loudly, and what each warns of.
+pub(super) fn guard(names: [&str; 2], a: &Results, b: &Results) -> Vec<String> {
+    let mut says = apart(names, a, b);
+    let machines = [&a.machine, &b.machine];
+    says.extend(emulated_machines(names.into_iter().zip(machines)));
+    for (name, of) in names.into_iter().zip([a, b]) {
+        says.extend(of.warnings.iter().map(|warning| format!("{name}: {warning}")));
+    }
+    says
 }
 
-/// The same of two sides, by the first run of each.
+/// The same of two sides, by the first run of each; what their runs warn of is left to [`of_runs`].
 pub(super) fn of_sides(a: &Repeated, b: &Repeated) -> Vec<String> {
-    apart(&a.runs[0].results, &b.runs[0].results)
+    let names = [a.name.as_str(), b.name.as_str()];
+    let mut says = apart(names, &a.runs[0].results, &b.runs[0].results);
+    says.extend(emulated(names.into_iter().zip([a, b])));
+    says
 }
 
-fn apart(a: &Results, b: &Results) -> Vec<String> {
-    let machine = machine_differences(&a.machine, &b.machine);
-    let machine = machine
-        .into_iter()
-        .filter(|says| !says.starts_with(QUOTA))
-        .map(|says| format!("THE MACHINES DIFFER: {says}"));
-    let machine = quotas(&a.machine, &b.machine).into_iter().chain(machine);
+fn apart(names: [&str; 2], a: &Results, b: &Results) -> Vec<String> {
+    let [a_name, b_name] = names;
+    let machine = differences(&a.machine, &b.machine)
+        .filter(|of| of.fact != QUOTA)
+        .map(|Differs { fact, a, b }| {
+            format!("THE MACHINES DIFFER: {fact} is {a} in {a_name} and {b} in {b_name}")
+        });
+    let machine = quotas(names, &a.machine, &b.machine).into_iter().chain(machine);
     let options = other_options(&a.run.options, &b.run.options);
     let run = [
         ("version", a.run.version.clone(), b.run.version.clone()),
         ("profile", a.run.profile.clone(), b.run.profile.clone()),
         ("options", options[0].clone(), options[1].clone()),
     ];
-    let run = run
-        .into_iter()
-        .filter(|(_, x, y)| x != y)
-        .map(|(name, x, y)| format!("THE RUNS DIFFER: {name} is \"{x}\" in A and \"{y}\" in B"));
+    let run = run.into_iter().filter(|(_, x, y)| x != y).map(|(name, x, y)| {
+        format!("THE RUNS DIFFER: {name} is \"{x}\" in {a_name} and \"{y}\" in {b_name}")
+    });
     machine.chain(run).collect()
 }
 
@@ -335,13 +341,14 @@ mod tests {
             ..results.clone()
         };
         let differing = machine("idle", 5, serde_json::json!(0.5));
+        let names = ["before", "after"];
         assert_eq!(
-            guard(&of(usual.clone()), &of(differing.clone())),
+            guard(names, &of(usual.clone()), &of(differing.clone())),
             [
-                "A QUOTA DIFFERS: A ran under no CPU quota, B under a CPU quota of 0.5. What the quota stops takes longer \
-                 for that alone",
-                "THE MACHINES DIFFER: scheduling.policy is \"other\" in A and \"idle\" in B",
-                "THE MACHINES DIFFER: scheduling.niceness is 0 in A and 5 in B",
+                "A QUOTA DIFFERS: before ran under no CPU quota, after under a CPU quota of 0.5. What the quota stops takes \
+                 longer for that alone",
+                "THE MACHINES DIFFER: scheduling.policy is \"other\" in before and \"idle\" in after",
+                "THE MACHINES DIFFER: scheduling.niceness is 0 in before and 5 in after",
             ]
         );
         // Figures under a quota are not gone on with without it.
@@ -352,6 +359,25 @@ mod tests {
         );
         // An earlier version looked for none of it.
         let old = serde_json::json!({"cpus": 2});
-        assert_eq!(guard(&of(old), &of(usual)), [""; 0]);
+        assert_eq!(guard(names, &of(old), &of(usual)), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_run_warns_of_and_an_emulated_processor_are_said_by_the_names_of_the_sides() {
+        let text = include_str!("../../../../runs/golden/computing/results.json");
+        let results: Results = serde_json::from_str(text).unwrap();
+        let of = |hypervisor: &str, warning: &str| Results {
+            machine: serde_json::json!({"hypervisor": hypervisor}),
+            warnings: vec![warning.to_owned()],
+            ..results.clone()
+        };
+        let says = guard(["before", "after"], &of("kvm", "x"), &of("qemu-tcg", "y"));
+        assert_eq!(says.len(), 4, "{says:?}");
+        assert!(says[0].contains("hypervisor is \"kvm\" in before"), "{says:?}");
+        assert!(
+            says[1].starts_with("after was measured on an emulated processor"),
+            "{says:?}"
+        );
+        assert_eq!(says[2..], ["before: x", "after: y"]);
     }
 }

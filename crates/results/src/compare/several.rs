@@ -15,16 +15,29 @@ use threadgauge_stats::{
 
 use super::compared::{BetweenRuns, Compared, Order, Repeated, RunData, SideError};
 use super::setting::{of_runs, of_sides};
-use super::two::{ALPHA, BETTER, compare, left_out, lost, null_control, samples, took_turns};
+use super::two::{ALPHA, BETTER, compare_as, left_out, lost, null_control, samples, took_turns};
 use crate::units::counted;
 use crate::{ByRound, ComparisonResult, ExperimentResult, Take, by_round, paired};
+
+/// Whether these can be sides of anything: each has runs that repeat one another, and no run is there twice.
+///
+/// # Errors
+///
+/// A side without a run, runs of a side that do not repeat one another, or two runs that hold the same samples.
+pub fn check_sides<'a>(sides: impl IntoIterator<Item = &'a Repeated>) -> Result<(), SideError> {
+    let sides: Vec<&Repeated> = sides.into_iter().collect();
+    for side in &sides {
+        side.check()?;
+    }
+    no_run_twice(sides.iter().flat_map(|side| &side.runs))
+}
 
 /// Whether each run is there once.
 ///
 /// # Errors
 ///
 /// Two that hold the same samples.
-pub(super) fn no_run_twice<'a>(runs: impl IntoIterator<Item = &'a RunData>) -> Result<(), SideError> {
+fn no_run_twice<'a>(runs: impl IntoIterator<Item = &'a RunData>) -> Result<(), SideError> {
     let mut seen: Vec<&RunData> = Vec::new();
     for run in runs {
         let is_same =
@@ -40,21 +53,15 @@ pub(super) fn no_run_twice<'a>(runs: impl IntoIterator<Item = &'a RunData>) -> R
     Ok(())
 }
 
-/// Compares side `b` with side `a`. Of one run each it is [`compare`].
+/// Compares side `b` with side `a`. Of one run each it is [`compare`](super::compare).
 ///
 /// # Errors
 ///
 /// A side without a run, runs of a side that do not repeat one another, or a run that is there twice.
 pub fn compare_sides(a: &Repeated, b: &Repeated) -> Result<Compared, SideError> {
-    a.check()?;
-    b.check()?;
-    no_run_twice(a.runs.iter().chain(&b.runs))?;
+    check_sides([a, b])?;
     Ok(match (&a.runs[..], &b.runs[..]) {
-        ([of_a], [of_b]) => Compared {
-            a_name: a.name.clone(),
-            b_name: b.name.clone(),
-            ..compare(of_a, of_b)
-        },
+        ([of_a], [of_b]) => compare_as([&a.name, &b.name], of_a, of_b),
         _ => several(a, b),
     })
 }
@@ -86,20 +93,22 @@ fn several(a: &Repeated, b: &Repeated) -> Compared {
     let order = order(a, b);
     let (cells, doubts) = cells(a, b, pairs.as_deref());
     let mut warnings = of_sides(a, b);
-    for (name, one, other) in [("A", a, b), ("B", b, a)] {
+    for (one, other) in [(a, b), (b, a)] {
         if one.runs.len() == 1 {
             warnings.push(format!(
-                "{name} has one run: how far its runs lie apart is not known. It is held against where another of the {} \
-                 could lie",
+                "{} has one run: how far its runs lie apart is not known. It is held against where another of the {} could \
+                 lie",
+                one.name,
                 counted(other.runs.len(), "other run")
             ));
         }
     }
-    warnings.extend(of_runs("A", a));
-    warnings.extend(of_runs("B", b));
+    warnings.extend(pairs.as_deref().and_then(|pairs| without_partner(a, b, pairs)));
+    warnings.extend(of_runs(&a.name, a));
+    warnings.extend(of_runs(&b.name, b));
     warnings.extend(doubts);
-    warnings.extend(left_out(&a.runs[0], &b.runs[0]));
-    warnings.extend(left_out(&b.runs[0], &a.runs[0]));
+    warnings.extend(left_out(&a.name, &a.runs[0], &b.runs[0]));
+    warnings.extend(left_out(&b.name, &b.runs[0], &a.runs[0]));
 
     let levels = run_levels(&cells.iter().filter_map(Cell::row).collect::<Vec<_>>());
     let levels = levels.ok().flatten();
@@ -159,7 +168,10 @@ fn several(a: &Repeated, b: &Repeated) -> Compared {
             cases: cells.iter().filter(|cell| cell.row().is_some()).count(),
         }),
         between: Some(BetweenRuns {
-            runs: [a.runs.len(), b.runs.len()],
+            runs: match &pairs {
+                Some(pairs) => [pairs.len(); 2],
+                None => [a.runs.len(), b.runs.len()],
+            },
             order,
             spread,
             level: level.map(|of| {
@@ -185,7 +197,11 @@ fn documents(side: &Repeated) -> Vec<&crate::Results> {
     side.runs.iter().map(|run| &run.results).collect()
 }
 
-/// Each run of A with the run of B that it took turns with; `None` unless all of both have one.
+/// With fewer pairs there is no interval of them; runs that are not paired say more.
+const FEWEST_PAIRS: usize = 2;
+
+/// Each run of A that took turns with one of B, and that one; `None` where there are too few such pairs, unless all
+/// runs of both are in them.
 fn partners<'a>(a: &'a [RunData], b: &'a [RunData]) -> Option<Vec<(&'a RunData, &'a RunData)>> {
     let partner = |of: &'a RunData| {
         let other = b
@@ -193,8 +209,28 @@ fn partners<'a>(a: &'a [RunData], b: &'a [RunData]) -> Option<Vec<(&'a RunData, 
             .find(|other| took_turns(&of.results.run, &other.results.run))?;
         Some((of, other))
     };
-    let pairs: Option<Vec<_>> = a.iter().map(partner).collect();
-    pairs.filter(|pairs| pairs.len() == b.len())
+    let pairs: Vec<_> = a.iter().filter_map(partner).collect();
+    let all = pairs.len() == a.len() && pairs.len() == b.len();
+    (all || pairs.len() >= FEWEST_PAIRS).then_some(pairs)
+}
+
+/// Which runs are in none of the pairs, by name.
+fn without_partner(a: &Repeated, b: &Repeated, pairs: &[(&RunData, &RunData)]) -> Option<String> {
+    let is_paired = |run: &RunData| {
+        let mut both = pairs.iter().flat_map(|(one, other)| [*one, *other]);
+        both.any(|of| std::ptr::eq(of, run))
+    };
+    let alone = a.runs.iter().chain(&b.runs).filter(|run| !is_paired(run));
+    let names: Vec<&str> = alone.map(|run| run.name.as_str()).collect();
+    let (are, them) = match names.len() {
+        0 => return None,
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    Some(format!(
+        "{} {are} left out: no run of the other side took turns with {them}. The others are compared in pairs",
+        names.join(", ")
+    ))
 }
 
 /// Whether runs of both sides were begun by turns: the side changes as often as the smaller one has runs, and twice at
@@ -379,6 +415,7 @@ fn row(cell: &Cell, compared: Option<&Comparison>) -> ComparisonResult {
 #[cfg(test)]
 mod tests {
     use super::super::made::{timed, twelve};
+    use super::super::two::compare;
     use super::*;
     use crate::false_alarms;
 
@@ -501,7 +538,7 @@ mod tests {
         assert_eq!(compared.between.unwrap().order, Order::Alternating);
         assert_eq!(verdict(&compared, 6), "slower");
         assert!(
-            compared.warnings[0].starts_with("B has one run: how far its runs lie apart is not known"),
+            compared.warnings[0].starts_with("b has one run: how far its runs lie apart is not known"),
             "{:?}",
             compared.warnings
         );
@@ -536,11 +573,26 @@ mod tests {
             "{compared:#?}"
         );
         assert!((between.level.unwrap().0 - 1.1).abs() < 0.01 && between.spread.unwrap() < 0.01);
-        // One that went on alone leaves runs, and no pairs.
+        assert!(compared.warnings.is_empty(), "{:?}", compared.warnings);
+        // One that went on alone leaves the other pairs, and is named with its partner.
         b[0].results.run.in_turns_with = None;
-        let alone = compare_sides(&side("a", a), &side("b", b)).unwrap();
-        assert!(!alone.paired && alone.between.unwrap().order == Order::Alternating);
-        assert_eq!(verdict(&alone, 5), "unknown");
+        let two = compare_sides(&side("a", a.clone()), &side("b", b.clone())).unwrap();
+        let between = two.between.unwrap();
+        assert!(two.paired && between.runs == [2, 2], "{between:?}");
+        assert_eq!(verdict(&two, 5), "slower");
+        let says = "run20, run21 are left out: no run of the other side took turns with them";
+        assert!(two.warnings[0].starts_with(says), "{:?}", two.warnings);
+        let more = compare_sides(&side("a", a.clone()), &side("b", b[1..].to_vec())).unwrap();
+        assert!(
+            more.warnings[0].starts_with("run20 is left out"),
+            "{:?}",
+            more.warnings
+        );
+        // A pair has no interval: then they are runs, and no pairs.
+        b[1].results.run.in_turns_with = None;
+        let one = compare_sides(&side("a", a), &side("b", b)).unwrap();
+        assert!(!one.paired && one.between.unwrap().order == Order::Alternating);
+        assert_eq!(verdict(&one, 5), "unknown");
     }
 
     #[test]
@@ -629,7 +681,7 @@ mod tests {
         let warnings = compare_sides(&a, &b).unwrap().warnings;
         let of_a = warnings
             .iter()
-            .filter(|of| of.starts_with("THE RUNS OF A DIFFER: kernel"));
+            .filter(|of| of.starts_with("THE RUNS OF a DIFFER: kernel"));
         assert_eq!(of_a.count(), 1, "{warnings:?}");
         assert!(
             warnings.contains(&"run1: it was noisy".to_owned()),
@@ -637,7 +689,7 @@ mod tests {
         );
         b.runs[2].results.warnings = vec!["it was noisy, too".to_owned()];
         let warnings = compare_sides(&a, &b).unwrap().warnings;
-        let counted = "2 warnings in the runs of B. The first, in run1: it was noisy";
+        let counted = "2 warnings in the runs of b. The first, in run1: it was noisy";
         assert!(warnings.contains(&counted.to_owned()), "{warnings:?}");
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use threadgauge_stats::{Estimate, paired_ratio, ratio_of_runs};
 
 use super::compared::{Order, Repeated, RunData};
+use super::emulated::is_emulated;
 use super::setting::{Differs, differences};
 use super::several::{figure, order, rounds};
 use super::two::took_turns;
@@ -36,13 +37,19 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
             subject(waits)
         )));
     }
-    if let Some(more) = differs_besides(waits, a, b) {
-        return Err(lacks(format!(
+    let more = |more: String| {
+        format!(
             "{} and {} differ in more than {}: {more}",
             a.name,
             b.name,
             subject(waits)
-        )));
+        )
+    };
+    if let Some(fact) = differs_besides(waits, a, b) {
+        return Err(lacks(more(fact)));
+    }
+    if let Some(fact) = measured_otherwise(a, b) {
+        return Err(Lack::new(Need::Profile, more(fact)));
     }
     for side in [a, b] {
         if side.runs.iter().any(|run| is_emulated(&run.results.machine)) {
@@ -72,6 +79,15 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
         ));
     }
     Ok(if of_a <= of_b { [a, b] } else { [b, a] })
+}
+
+/// Whether two sides differ in the state that `waits` is about, whatever else they lack.
+#[must_use]
+pub fn differ_in_state(waits: WaitsFor, a: &Repeated, b: &Repeated) -> bool {
+    match (state(waits, a), state(waits, b)) {
+        (Ok(of_a), Ok(of_b)) => of_a != of_b,
+        _ => false,
+    }
 }
 
 /// What two states differ in, in words.
@@ -139,6 +155,10 @@ fn state_of(waits: WaitsFor, machine: &Value) -> Option<State> {
         WaitsFor::Smt => machine.get("smt")?.as_bool().map(State::Switch),
         WaitsFor::Kernel | WaitsFor::System => {
             let name = text("kernel")?;
+            // What answers in a kernel's place is a system, and no older or newer kernel.
+            if waits == WaitsFor::Kernel && name.contains("gvisor") {
+                return None;
+            }
             let numbers = name.split(|c: char| !c.is_ascii_digit());
             let numbers = numbers.filter_map(|number| number.parse().ok()).collect();
             Some(State::Version(numbers, name.to_owned()))
@@ -164,6 +184,38 @@ fn differs_besides(waits: WaitsFor, a: &Repeated, b: &Repeated) -> Option<String
         .next()
 }
 
+/// The first run of both sides that was made otherwise than the first of A, and in what: what the program itself does
+/// otherwise is not told from the state. The command that brings a state about belongs to it.
+fn measured_otherwise(a: &Repeated, b: &Repeated) -> Option<String> {
+    let facts = |run: &RunData| {
+        let run = &run.results.run;
+        let options = run.options.iter().map(String::as_str);
+        let chosen: Vec<&str> = options.filter(|option| !option.starts_with(BEFORE_TRY)).collect();
+        [
+            ("version", run.version.clone()),
+            ("profile", run.profile.clone()),
+            ("options", chosen.join(" ")),
+        ]
+    };
+    let first = a.runs.first()?;
+    let others = a.runs.iter().skip(1).chain(&b.runs);
+    let mut differ = others.flat_map(|other| {
+        let both = facts(first).into_iter().zip(facts(other));
+        both.filter(|((_, of_first), (_, of_other))| of_first != of_other)
+            .map(|((fact, of_first), (_, of_other))| {
+                format!(
+                    "{fact} is \"{of_first}\" in {} and \"{of_other}\" in {}",
+                    first.name, other.name
+                )
+            })
+            .collect::<Vec<_>>()
+    });
+    differ.next()
+}
+
+/// How the command before each try is kept among a run's options.
+const BEFORE_TRY: &str = "--before-try ";
+
 /// Whether a fact is, or comes with, the state that a claim is about.
 fn belongs(waits: WaitsFor, fact: &str) -> bool {
     match waits {
@@ -177,15 +229,6 @@ fn belongs(waits: WaitsFor, fact: &str) -> bool {
         WaitsFor::System => !["cpu_model", "cpus", "smt", "cgroup.quota_cpus"].contains(&fact),
         _ => false,
     }
-}
-
-/// Whether the processor is a program: QEMU without the help of the hardware.
-fn is_emulated(machine: &Value) -> bool {
-    let says = |name: &str, words: &str| {
-        let text = machine.get(name).and_then(Value::as_str);
-        text.is_some_and(|text| text.to_lowercase().contains(words))
-    };
-    says("hypervisor", "tcg") || says("cpu_model", "qemu tcg")
 }
 
 /// A figure of some cases in one state over that in another.
@@ -379,9 +422,11 @@ mod tests {
         }
         let (a, b) = (
             of("a", machine(NEW, "full", false), 0),
-            of("b", machine("4.4.0", "none", false), 1),
+            of("b", machine("4.4.0-gvisor", "none", false), 1),
         );
         assert!(two_states(WaitsFor::System, &a, &b).is_ok());
+        // It is no older kernel.
+        assert_eq!(lack(WaitsFor::Kernel, &a, &b).1, "the kernel is not known of b");
     }
 
     #[test]
@@ -435,6 +480,39 @@ mod tests {
                 Need::System,
                 "the runs called none are of an emulated processor, whose times are not a machine's"
             )
+        );
+    }
+
+    #[test]
+    fn runs_that_were_made_otherwise_are_no_states_but_for_the_command_that_brings_a_state_about() {
+        let [off, on] = ["none", "full"].map(|preemption| machine(OLD, preemption, true));
+        let usual = side("usual", &off, 0, &NS);
+        let with = |change: fn(&mut crate::Run)| {
+            let mut other = side("other", &on, 1, &NS);
+            for run in &mut other.runs {
+                change(&mut run.results.run);
+            }
+            two_states(WaitsFor::Preemption, &usual, &other).map(|_| ())
+        };
+        let run = &usual.runs[0].results.run;
+        for (fact, of_usual, lack) in [
+            ("version", &run.version, with(|run| run.version = "9".to_owned())),
+            ("profile", &run.profile, with(|run| run.profile = "9".to_owned())),
+            (
+                "options",
+                &run.options.join(" "),
+                with(|run| run.options = vec!["9".to_owned()]),
+            ),
+        ] {
+            let says = format!(
+                "usual and other differ in more than kernel preemption: {fact} is \"{of_usual}\" in usual/0 and \"9\" in \
+                 other/0"
+            );
+            assert_eq!(lack, Err(Lack::new(Need::Profile, says)));
+        }
+        assert_eq!(
+            with(|run| run.options.push("--before-try x y".to_owned())),
+            Ok(())
         );
     }
 

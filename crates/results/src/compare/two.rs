@@ -34,8 +34,8 @@ struct Cell {
     misled: bool,
 }
 
-/// The experiments of one run that the other has not.
-pub(super) fn left_out(of: &RunData, other: &RunData) -> Option<String> {
+/// The experiments of one run, which is called so, that the other has not.
+pub(super) fn left_out(name: &str, of: &RunData, other: &RunData) -> Option<String> {
     let others: Vec<&String> = other.results.experiments.iter().map(|e| &e.id).collect();
     let ids = of.results.experiments.iter().map(|e| &e.id);
     let alone: Vec<&str> = ids
@@ -43,27 +43,33 @@ pub(super) fn left_out(of: &RunData, other: &RunData) -> Option<String> {
         .map(String::as_str)
         .collect();
     let are = if alone.len() == 1 { "it is" } else { "they are" };
-    (!alone.is_empty()).then(|| format!("{} alone has {}; {are} left out", of.name, alone.join(", ")))
+    (!alone.is_empty()).then(|| format!("{name} alone has {}; {are} left out", alone.join(", ")))
 }
 
 /// Compares run `b` with run `a`.
 #[must_use]
 pub fn compare(a: &RunData, b: &RunData) -> Compared {
-    let mut warnings = guard(&a.results, &b.results);
+    compare_as([&a.name, &b.name], a, b)
+}
+
+/// The same of runs that are called so.
+pub(super) fn compare_as(names: [&str; 2], a: &RunData, b: &RunData) -> Compared {
+    let [a_name, b_name] = names;
+    let mut warnings = guard(names, &a.results, &b.results);
     let paired = took_turns(&a.results.run, &b.results.run);
     let mut cells = Vec::new();
     for of_a in &a.results.experiments {
         let Some(of_b) = b.results.experiments.iter().find(|e| e.id == of_a.id) else {
             continue;
         };
-        let (cells_of, doubts) = of_experiment((a, of_a), (b, of_b), paired);
+        let (cells_of, doubts) = of_experiment(names, (a, of_a), (b, of_b), paired);
         cells.extend(cells_of);
         warnings.extend(doubts);
     }
     warnings.extend(
-        [(a, b), (b, a)]
+        [(a_name, a, b), (b_name, b, a)]
             .into_iter()
-            .filter_map(|(of, other)| left_out(of, other)),
+            .filter_map(|(name, of, other)| left_out(name, of, other)),
     );
     let level = if paired {
         None
@@ -87,8 +93,8 @@ pub fn compare(a: &RunData, b: &RunData) -> Compared {
         }
     };
     Compared {
-        a_name: a.name.clone(),
-        b_name: b.name.clone(),
+        a_name: a_name.to_owned(),
+        b_name: b_name.to_owned(),
         warnings,
         paired,
         level,
@@ -123,6 +129,7 @@ pub(super) fn took_turns(a: &Run, b: &Run) -> bool {
 }
 
 fn of_experiment(
+    [a_name, b_name]: [&str; 2],
     (a, of_a): (&RunData, &ExperimentResult),
     (b, of_b): (&RunData, &ExperimentResult),
     took_turns: bool,
@@ -131,16 +138,18 @@ fn of_experiment(
         return (Vec::new(), Vec::new());
     };
     let (samples_a, samples_b) = (samples(a, of_a), samples(b, of_b));
-    let misleads = |(run, of): &(&RunData, &ExperimentResult)| {
+    let misleads = |(name, run, of): &(&str, &RunData, &ExperimentResult)| {
         let null = null_control(samples(run, of), of.reference.as_ref()?, metric).ok()?;
         null_misleads(&null).then(|| {
             format!(
-                "{}: in {} the reference case differs from its own copy by more than 3 %, so nothing is said of its cases",
-                of.id, run.name
+                "{}: in {name} the reference case differs from its own copy by more than 3 %, so nothing is said of its \
+                 cases",
+                of.id
             )
         })
     };
-    let mut doubts: Vec<String> = [(a, of_a), (b, of_b)].iter().filter_map(misleads).collect();
+    let sides = [(a_name, a, of_a), (b_name, b, of_b)];
+    let mut doubts: Vec<String> = sides.iter().filter_map(misleads).collect();
     let misled = !doubts.is_empty();
     let shared = of_a
         .cases
@@ -316,7 +325,7 @@ mod tests {
             },
             samples: BTreeMap::new(),
         };
-        let says = |of, other| left_out(&run("a", of), &run("b", other));
+        let says = |of, other| left_out("a", &run("a", of), &run("b", other));
         let line = "a alone has compute, placement; they are left out";
         assert_eq!(says(0..2, 0..0).as_deref(), Some(line));
         assert_eq!(

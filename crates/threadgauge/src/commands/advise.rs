@@ -15,6 +15,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde::Serialize;
 use serde_json::Value;
+use threadgauge_advise::choose::Goal;
 use threadgauge_advise::curve::chart;
 use threadgauge_advise::predict::{Drawn, Effort, predict};
 use threadgauge_advise::quantity::{Bytes, Count};
@@ -25,20 +26,15 @@ use threadgauge_report::chart_svg;
 use threadgauge_results::units;
 
 use crate::commands::advise::measure::Measured;
-use crate::commands::advise::options::{AdviseOptions, WorkloadOptions};
+use crate::commands::advise::options::{AdviseOptions, MachineOptions, Question, WorkloadOptions};
 use crate::earlier;
 use crate::output::{Done, Verdict, print_json, print_words, say, shown};
 
 /// Advises, and prints it.
 pub fn advise(options: &AdviseOptions) -> Done {
-    let mut said = options.workload;
-    if let Some(file) = &options.file {
-        said = said.or(WorkloadOptions::read(file)?);
-    }
-    if let Some(pid) = options.like {
-        said = said.or(like::like(pid, &said)?);
-    }
-    let workload = workload(said)?;
+    let (question, assumed) = question(options)?;
+    let mut workload = workload(question.workload)?;
+    workload.assumed.extend(assumed);
     let here = serde_json::to_value(fingerprint())?;
     let mut basis = match &options.from {
         Some(run) => Basis::read(run, None).context("--from")?,
@@ -54,14 +50,14 @@ pub fn advise(options: &AdviseOptions) -> Done {
         }
     }
     let machine = machine(
-        options,
+        &question.machine,
         basis
             .machine
             .as_ref()
             .filter(|_| options.from.is_some())
             .unwrap_or(&here),
     )?;
-    let advice = arithmetic(&workload, &machine, &basis, options.program.as_deref());
+    let advice = arithmetic(&workload, &machine, &basis, question.program.as_deref());
     if let Some(file) = &options.chart {
         draw(file, &advice, &basis)?;
     }
@@ -79,6 +75,20 @@ pub fn advise(options: &AdviseOptions) -> Done {
         print_words(&(measured + &text(&advice)))?;
     }
     Ok(verdict)
+}
+
+/// What is asked: on the command line, in a file, and by a process that is observed, of which something may be assumed.
+fn question(options: &AdviseOptions) -> Result<(Question, Option<String>)> {
+    let mut question = options.question.clone();
+    if let Some(file) = &options.file {
+        question = question.or(Question::read(file)?);
+    }
+    let Some(pid) = options.like else {
+        return Ok((question, None));
+    };
+    let observed = like::like(pid, &question.workload)?;
+    question.workload = question.workload.or(observed.workload);
+    Ok((question, observed.assumed))
 }
 
 /// Draws the advice among all numbers at once.
@@ -130,9 +140,10 @@ fn measured(
         };
         let drawn = Drawn::new(workload, Effort { tasks, seeds: 1 });
         let prediction = predict(candidate, workload, machine, &basis.costs, &drawn);
-        let figure = match workload.coming {
-            Coming::Batch(_) => prediction.elapsed_s?,
-            Coming::Rate(_) => prediction.mean_s?,
+        let figure = match Goal::of(workload) {
+            Goal::Elapsed => prediction.elapsed_s?,
+            Goal::Completion | Goal::Response => prediction.mean_s?,
+            Goal::InTime => prediction.p99_s?,
         };
         Some([figure.low, figure.value, figure.high])
     };
@@ -143,22 +154,37 @@ fn measured(
     Ok((measured, verdict))
 }
 
-/// The workload. What is missing is asked for, where somebody is there to answer.
+/// The workload. What is missing is asked for where somebody is there to answer, until there is an answer of use.
 fn workload(mut said: WorkloadOptions) -> Result<Workload> {
     loop {
         match Workload::of(&said.description()) {
             Ok(workload) => return Ok(workload),
             Err(Wrong::Missing {
-                question, example, ..
+                field,
+                question,
+                example,
             }) if is_answered() => {
                 let words = ask(&format!("{question}\nFor example {example}: "))?;
-                match WorkloadOptions::of_words(&words) {
-                    Ok(more) => said = more.or(said),
-                    Err(error) => say(&error.to_string()),
+                match with_answer(said, field, &words) {
+                    Ok(more) => said = more,
+                    Err(why) => say(&format!("{why:#}")),
                 }
             }
             Err(wrong) => return Err(wrong.into()),
         }
+    }
+}
+
+/// What is said, with an answer to the question for `field`.
+///
+/// # Errors
+///
+/// If the answer cannot be read, is absurd, or contradicts what was said before.
+fn with_answer(said: WorkloadOptions, field: &str, words: &[String]) -> Result<WorkloadOptions> {
+    let more = WorkloadOptions::of_answer(field, words)?.or(said);
+    match Workload::of(&more.description()) {
+        Err(wrong @ Wrong::Absurd { .. }) => Err(wrong.into()),
+        Ok(_) | Err(Wrong::Missing { .. }) => Ok(more),
     }
 }
 
@@ -190,6 +216,9 @@ fn newest(here: &Value) -> Basis {
                     None => basis,
                 });
             }
+            Ok(basis) if basis.is_disturbed => {
+                refused.get_or_insert("what was measured here was disturbed by other programs".to_owned());
+            }
             Ok(_) => {}
             Err(error) => {
                 refused.get_or_insert(error.to_string());
@@ -216,13 +245,26 @@ fn newest(here: &Value) -> Basis {
     Basis::shipped(&why)
 }
 
+/// Linux runs on no more CPUs: the most that its `NR_CPUS` can be.
+const MOST_CPUS: usize = 8_192;
+/// The kernel grants no smaller quota: 1 ms of each 100 ms.
+const LEAST_QUOTA: f64 = 0.01;
+
 /// The machine that it is for: what the user says, else that of this fingerprint.
-fn machine(options: &AdviseOptions, fingerprint: &Value) -> Result<Machine> {
-    let found = machine_of(fingerprint, options.cpu_count.map(|Count(cpus)| cpus as f64))?;
-    if let Some(quota) = options.quota {
+fn machine(said: &MachineOptions, fingerprint: &Value) -> Result<Machine> {
+    if let Some(Count(cpus)) = said.cpu_count {
         ensure!(
-            quota.is_finite() && quota > 0.0,
-            "--quota {quota}: a quota is above nothing, as in --quota 1.5"
+            cpus <= MOST_CPUS,
+            "--cpu-count {cpus}: Linux runs on {} at most; say for example --cpu-count 96",
+            units::counted(MOST_CPUS, "CPU")
+        );
+    }
+    let found = machine_of(fingerprint, said.cpu_count.map(|Count(cpus)| cpus as f64))?;
+    if let Some(quota) = said.quota {
+        ensure!(
+            quota >= LEAST_QUOTA,
+            "--quota {quota}: the kernel grants no less than {LEAST_QUOTA}, 1 ms of each 100 ms; say for example \
+             --quota 1.5"
         );
         ensure!(
             quota <= found.cpus,
@@ -230,16 +272,14 @@ fn machine(options: &AdviseOptions, fingerprint: &Value) -> Result<Machine> {
             units::counted(found.cpus as usize, "CPU")
         );
     }
-    let memory_bytes = options
-        .memory_limit
-        .map(|Bytes(bytes)| bytes)
-        .or(found.memory_bytes);
+    let memory_bytes = said.memory_limit.map(|Bytes(bytes)| bytes);
+    let memory_bytes = memory_bytes.or(found.memory_bytes);
     ensure!(
         memory_bytes != Some(0.0),
         "--memory-limit 0: nothing fits; as in --memory-limit 2GiB"
     );
     Ok(Machine {
-        quota: options.quota.or(found.quota),
+        quota: said.quota.or(found.quota),
         memory_bytes,
         ..found
     })
@@ -268,4 +308,67 @@ fn machine_of(fingerprint: &Value, other_cpus: Option<f64>) -> Result<Machine> {
         quota: number("/cgroup/quota_cpus"),
         memory_bytes: memory_kib.map(|kib| kib * 1024.0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use threadgauge_advise::quantity::Rate;
+
+    use super::*;
+
+    /// What is said after an answer to what is missing first.
+    fn answered(said: WorkloadOptions, answer: &str) -> Result<WorkloadOptions> {
+        let words: Vec<String> = answer.split(' ').map(str::to_owned).collect();
+        match Workload::of(&said.description()) {
+            Err(Wrong::Missing { field, .. }) => with_answer(said, field, &words),
+            other => panic!("nothing is missing: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn values_alone_answer_the_question_that_is_asked() {
+        let nothing = WorkloadOptions::default();
+        let by_rate = answered(nothing, "1000/h").unwrap();
+        assert_eq!(by_rate.rate, "1000/h".parse::<Rate>().ok());
+        let tasks = answered(nothing, "500").unwrap();
+        assert_eq!(tasks.tasks, Some(Count(500)));
+        let both = answered(tasks, "200ms 30ms").unwrap().description();
+        assert_eq!((both.cpu_s, both.wait_s), (Some(0.2), Some(0.03)));
+        let by_name = answered(tasks, "--cpu 200ms --wait 30ms").unwrap();
+        assert_eq!(by_name.description(), both);
+    }
+
+    #[test]
+    fn an_answer_that_is_wrong_or_contradicts_says_why() {
+        let nothing = WorkloadOptions::default();
+        let refused = |said, answer| format!("{:#}", answered(said, answer).unwrap_err());
+        assert!(refused(nothing, "many").contains("--tasks"));
+        assert!(refused(nothing, "500 5/s").contains("contradict"));
+        let tasks = answered(nothing, "500").unwrap();
+        assert!(refused(tasks, "200").contains("`200` of what?"));
+        assert!(refused(tasks, "0").contains("neither computes nor waits"));
+        assert!(refused(tasks, "1ms --fan-out 3").contains("--fan-out"));
+    }
+
+    #[test]
+    fn a_machine_that_the_kernel_cannot_have_is_refused() {
+        let here = json!({"cpus": 4});
+        let of = |quota, cpu_count: Option<usize>| {
+            let said = MachineOptions {
+                quota,
+                cpu_count: cpu_count.map(Count),
+                ..MachineOptions::default()
+            };
+            machine(&said, &here).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(Some(0.01), None).unwrap().quota, Some(0.01));
+        assert_eq!(of(None, Some(8_192)).unwrap().cpus, 8_192.0);
+        for quota in [0.0, -1.0, 0.009, f64::NAN] {
+            let refused = of(Some(quota), None).unwrap_err();
+            assert!(refused.contains("no less than 0.01"), "{refused}");
+        }
+        assert!(of(Some(f64::INFINITY), None).unwrap_err().contains("4 CPUs"));
+        assert!(of(None, Some(8_193)).unwrap_err().contains("8192 CPUs at most"));
+    }
 }

@@ -10,12 +10,13 @@ use threadgauge_machine::{CpuList, fingerprint};
 use threadgauge_report::{ClaimColumns, ClaimRow, Said, claims_beside, claims_table};
 use threadgauge_results::published::{named, sources};
 use threadgauge_results::{
-    Claim, Decisions, Finding, Offers, Repeated, RunData, claims as all, column_names, rule, units,
+    Claim, Decisions, Finding, Offers, Repeated, RunData, between_sides, check_sides, claims as all,
+    column_names, rule, units,
 };
 
 use crate::cli::{ClaimsOptions, Standing};
 use crate::folder;
-use crate::output::{Done, Verdict, print, print_json, print_words, style};
+use crate::output::{Done, Verdict, print, print_json, print_words, say, style};
 
 /// Prints all of them.
 pub fn claims(options: &ClaimsOptions) -> Done {
@@ -55,11 +56,14 @@ fn findings(data: &RunData) -> Findings<'_> {
     findings.filter_map(|f| Some((f.claim.as_deref()?, f))).collect()
 }
 
-/// Prints what each of several runs says, a column a side, and what they say together of two states of a machine.
+/// Prints what each of several runs says, a column a side, and what they say together of two states of a machine. Sides
+/// are held to what `compare` holds them to.
 fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
+    check_sides(sides)?;
     let by_states = decided_by_states(sides);
     let together = |claim: &Claim| by_states.iter().find(|found| found.claim.id == claim.id);
     let names = column_names(sides, !options.operands.name.is_empty());
+    let warnings = between_sides(sides, &names);
     let columns: Vec<(String, Vec<(&RunData, Findings<'_>)>)> = (names.into_iter().zip(sides))
         .map(|(name, side)| (name, side.runs.iter().map(|run| (run, findings(run))).collect()))
         .collect();
@@ -92,6 +96,10 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
             })
         });
         print_json(&rows.collect::<Vec<_>>())?;
+        // The document is a list of claims, and has no room for them.
+        for warning in &warnings {
+            say(warning);
+        }
         return Ok(Verdict::Done);
     }
     let said = |claim: &Claim, finding: Option<&Finding>| {
@@ -125,7 +133,7 @@ fn beside(sides: &[Repeated], options: &ClaimsOptions) -> Done {
             })
             .collect(),
     });
-    print(&claims_beside(&rows.collect::<Vec<_>>(), &style()))?;
+    print(&claims_beside(&rows.collect::<Vec<_>>(), &warnings, &style()))?;
     Ok(Verdict::Done)
 }
 

@@ -39,7 +39,12 @@ fn two(a: &Repeated, b: &Repeated, options: &CompareOptions) -> Done {
     }
     let gate = Gate::of(&options.fail_on);
     let compared = match &options.rerun {
-        Some(program) => rerun(compared, &first(b).run, program, gate.as_ref())?,
+        Some(program) => rerun(
+            compared,
+            [a, b].map(|side| &first(side).run),
+            program,
+            gate.as_ref(),
+        )?,
         None => compared,
     };
     let judged = gate.map(|gate| gate.judge(&compared));

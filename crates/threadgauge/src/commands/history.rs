@@ -33,6 +33,12 @@ pub fn history(options: &HistoryOptions) -> Done {
     Ok(Verdict::Done)
 }
 
+/// What a run is called among those of a folder; the folder itself may be one, and keeps its name.
+fn name_in(dir: &Path, path: &Path) -> String {
+    let name = path.strip_prefix(dir).ok().filter(|name| *name != Path::new(""));
+    name.unwrap_or(path).display().to_string()
+}
+
 /// Every run in a folder that can be read, by its name there; what cannot is said.
 fn read(dir: &Path) -> Result<Vec<(String, Results)>> {
     let failed = || format!("{} cannot be read as a folder of runs", shown(dir));
@@ -42,8 +48,7 @@ fn read(dir: &Path) -> Result<Vec<(String, Results)>> {
     for path in paths {
         match folder::read(&path) {
             Ok(data) => {
-                let name = path.strip_prefix(dir).unwrap_or(&path);
-                runs.push((name.display().to_string(), data.results));
+                runs.push((name_in(dir, &path), data.results));
             }
             Err(error) => say(&format!("Left out: {}", in_one_line(&error))),
         }
@@ -58,4 +63,20 @@ fn read(dir: &Path) -> Result<Vec<(String, Results)>> {
         }
     }
     Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_called_by_its_place_in_the_folder_and_the_folder_by_its_own_name() {
+        let named = |dir: &str, path: &str| name_in(Path::new(dir), Path::new(path));
+        assert_eq!(named("runs", "runs/2026-11-23-quick"), "2026-11-23-quick");
+        assert_eq!(
+            named("runs/2026-11-23-quick", "runs/2026-11-23-quick"),
+            "runs/2026-11-23-quick"
+        );
+        assert_eq!(named(".", "."), ".");
+    }
 }

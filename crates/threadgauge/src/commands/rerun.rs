@@ -5,27 +5,39 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
+use threadgauge_experiments::gate;
 use threadgauge_results::units::counted;
 use threadgauge_results::{Compared, ComparisonResult, Gate, Repeated, Run, compare_sides};
 
 use crate::folder;
 use crate::output::{say, shown};
 
-/// The same comparison with the flagged cases measured again; as it was where none is flagged. Blocks while both run.
+/// How often it is looked whether the first run waits for the second.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The same comparison with the flagged cases measured again, as the runs of the two sides were (`base` and `change`);
+/// as it was where none is flagged. Blocks while both run.
 ///
 /// # Errors
 ///
 /// Where a program cannot be started or a run fails, or the runs were of a kind that cannot be measured again.
-pub fn rerun(compared: Compared, of: &Run, program: &Path, gate: Option<&Gate>) -> Result<Compared> {
+pub fn rerun(
+    compared: Compared,
+    [base, change]: [&Run; 2],
+    program: &Path,
+    gate: Option<&Gate>,
+) -> Result<Compared> {
     let flagged = flagged(&compared, gate);
     if flagged.is_empty() {
         say("Nothing is flagged, so nothing is measured again.");
         return Ok(compared);
     }
-    let arguments = arguments(of, &flagged)?;
+    let shared = arguments(change, &flagged)?;
     let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let dir = folder::default_out(&started, &format!("rerun-{:06x}", fastrand::u32(..1 << 24)));
     std::fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
@@ -38,18 +50,20 @@ pub fn rerun(compared: Compared, of: &Run, program: &Path, gate: Option<&Gate>) 
         shown(&dir)
     ));
     let own = std::env::current_exe().context("this program does not know where it is")?;
-    let [base, change] = ["base", "change"].map(|name| dir.join(name));
-    let start = |program: &Path, out: &Path| -> Result<Child> {
+    let at = meeting.path().join("t");
+    let outs = ["base", "change"].map(|name| dir.join(name));
+    let start = |program: &Path, of: &Run, out: &Path| -> Result<Child> {
         let mut command = Command::new(program);
-        command.args(&arguments).arg("--out").arg(out);
-        command.arg("--turns").arg(meeting.path().join("t"));
+        command.args(&shared).args(state(of)).arg("--out").arg(out);
+        command.arg("--turns").arg(&at);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
             .spawn()
             .with_context(|| format!("--rerun: {} cannot be started", shown(program)))
     };
-    let mut of_base = start(program, &base)?;
-    let of_change = start(&own, &change);
+    let mut of_base = start(program, base, &outs[0])?;
+    wait_until_it_waits(&mut of_base, &at);
+    let of_change = start(&own, change, &outs[1]);
     if of_change.is_err() {
         end(&mut of_base);
     }
@@ -67,9 +81,17 @@ pub fn rerun(compared: Compared, of: &Run, program: &Path, gate: Option<&Gate>) 
     if !second.success() {
         bail!("--rerun: this program ended with {second}; what it said stands above");
     }
-    let sides = [folder::read(&base)?, folder::read(&change)?].map(Repeated::once);
+    let sides = [folder::read(&outs[0])?, folder::read(&outs[1])?].map(Repeated::once);
     let again = compare_sides(&sides[0], &sides[1])?;
     Ok(merged(compared, again, &flagged, &dir))
+}
+
+/// Waits until a run waits for the other there, or has ended: what it notes of the machine is then of its own state,
+/// and not of that which the other brings about.
+fn wait_until_it_waits(run: &mut Child, at: &Path) {
+    while !at.exists() && matches!(run.try_wait(), Ok(None)) {
+        thread::sleep(LOOK);
+    }
 }
 
 /// Ends a run at once.
@@ -92,9 +114,14 @@ fn flagged(compared: &Compared, gate: Option<&Gate>) -> Vec<String> {
         .collect()
 }
 
-/// How both are called: as the run was, but for which cases.
+/// How both are called: as the run was, but for which cases, and for what brings about the state of either.
 fn arguments(of: &Run, flagged: &[String]) -> Result<Vec<String>> {
     let mut arguments = vec!["run".to_owned(), "--profile".to_owned(), of.profile.clone()];
+    // The cases for a gate are named by their ids, and so have to have its rounds as well.
+    let is_gate = of.options.iter().any(|option| option == gate::NAME);
+    if is_gate && !of.options.iter().any(|option| option.starts_with("--rounds ")) {
+        arguments.extend(["--rounds".to_owned(), of.rounds.to_string()]);
+    }
     for option in &of.options {
         match option.split_once(' ') {
             Some(("--each" | "--items", _)) => bail!(
@@ -111,6 +138,13 @@ fn arguments(of: &Run, flagged: &[String]) -> Result<Vec<String>> {
         arguments.extend(["--case".to_owned(), case.clone()]);
     }
     Ok(arguments)
+}
+
+/// What a run of either side has of its own: what puts the machine into its state, and the work that it was to do more.
+fn state(of: &Run) -> impl Iterator<Item = String> {
+    let options = of.options.iter().filter_map(|option| option.split_once(' '));
+    let own = options.filter(|(name, _)| ["--before-try", "--handicap"].contains(name));
+    own.flat_map(|(name, value)| [name.to_owned(), value.to_owned()])
 }
 
 /// What was measured again in the place of what it was before.
@@ -206,9 +240,8 @@ mod tests {
         assert_eq!(merged.warnings[1], "1 flagged case could not be measured again");
     }
 
-    #[test]
-    fn both_are_called_as_the_run_was_but_for_the_cases() {
-        let run = |options: &[&str]| Run {
+    fn run(options: &[&str]) -> Run {
+        Run {
             id: "1".to_owned(),
             started: String::new(),
             profile: "standard".to_owned(),
@@ -219,7 +252,11 @@ mod tests {
             measured_s: 1.0,
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             in_turns_with: None,
-        };
+        }
+    }
+
+    #[test]
+    fn both_are_called_as_the_run_was_but_for_the_cases() {
         let of = run(&[
             "create",
             "--only unit=thread",
@@ -234,5 +271,34 @@ mod tests {
         );
         let own = arguments(&run(&["turnaround", "--each 'x {}'", "--items l"]), &[]).unwrap_err();
         assert!(own.to_string().contains("takes no turns"), "{own}");
+        assert_eq!(state(&of).count(), 0);
+    }
+
+    #[test]
+    fn either_side_keeps_the_command_that_brings_its_state_about() {
+        let of = run(&["ring", "--before-try echo none > /sys/x", "--rounds 6"]);
+        let own: Vec<String> = state(&of).collect();
+        assert_eq!(own, ["--before-try", "echo none > /sys/x"]);
+        let shared = arguments(&of, &[]).unwrap().join(" ");
+        assert_eq!(
+            shared, "run --profile standard --rounds 6",
+            "it is not the other side's"
+        );
+    }
+
+    #[test]
+    fn what_was_measured_for_a_gate_has_its_rounds_again() {
+        let flagged = ["create/a=1".to_owned()];
+        let typed = |options: &[&str]| arguments(&run(options), &flagged).unwrap().join(" ");
+        assert_eq!(
+            typed(&[gate::NAME]),
+            "run --profile standard --rounds 7 --case create/a=1",
+            "as many as the run had"
+        );
+        assert_eq!(
+            typed(&[gate::NAME, "--rounds 20"]),
+            "run --profile standard --rounds 20 --case create/a=1"
+        );
+        assert_eq!(typed(&["ring"]), "run --profile standard --case create/a=1");
     }
 }

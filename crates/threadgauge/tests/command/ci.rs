@@ -247,6 +247,8 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
     variables.push(set("RUNS", "3"));
     variables.push(set("CI_PROJECT_DIR", &project.folder().display().to_string()));
     variables.push(set("CI_MERGE_REQUEST_DIFF_BASE_SHA", &project.base));
+    let temp = project.dir.path().join("temp");
+    variables.push(set("TMPDIR", &temp.display().to_string()));
     // All of them in one shell, which ends at the first that fails.
     let output = project.step(
         &scripts.concat(),
@@ -262,6 +264,13 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
             .unwrap()
             .contains("The check failed")
     );
+    // A runner that is used again finds nothing beside the project that a job before has left.
+    let mut beside: Vec<String> = fs::read_dir(project.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    beside.sort();
+    assert_eq!(beside, ["bin", "installed", "project", "temp"]);
 }
 
 #[test]

@@ -70,7 +70,9 @@ fn a_history_of_one_is_said_to_be_none_and_what_cannot_be_read_is_left_out_with_
     for of in [".", "day-01"] {
         let one = threadgauge(dir.path(), &["history", of]);
         assert!(one.status.success());
-        assert!(text(&one.stdout).contains("One run is no history"), "{one:?}");
+        let says = text(&one.stdout);
+        assert!(says.contains("One run is no history"), "{says}");
+        assert!(says.contains("10:00 UTC, day-01."), "{says}");
     }
     fs::create_dir(dir.path().join("broken")).unwrap();
     fs::write(dir.path().join("broken/results.sqlite"), "no store").unwrap();

@@ -83,7 +83,7 @@ fn folders_of_runs_are_sides_and_so_are_those_behind_a_base() {
     let one = text(&compare(&["old", "new/1"]).stdout);
     assert!(
         one.replace("\n  ", " ")
-            .contains("B has one run: how far its runs lie apart is not known"),
+            .contains("new/1 has one run: how far its runs lie apart is not known"),
         "{one}"
     );
     let gate = [
@@ -329,8 +329,146 @@ fn runs_of_an_emulated_processor_are_compared_and_decide_no_claim() {
     ));
     assert_eq!(compared["paired"], true);
     let warnings = compared["warnings"].to_string();
-    let differ =
-        "THE MACHINES DIFFER: preemption is \\\"none (dynamic)\\\" in A and \\\"full (dynamic)\\\" in B";
+    let differ = "THE MACHINES DIFFER: preemption is \\\"none (dynamic)\\\" in ";
     assert!(warnings.contains(differ), "{warnings}");
     assert_eq!(warnings.matches("THE MACHINES DIFFER").count(), 1, "{warnings}");
+    let emulated = format!(
+        "{}, {} were measured on an emulated processor",
+        of("switched/a"),
+        of("switched/b")
+    );
+    assert!(warnings.contains(&emulated), "{warnings}");
+    for arguments in [
+        &[
+            "compare",
+            &of("switched/a"),
+            &of("switched/b"),
+            "--format",
+            "html",
+        ][..],
+        &["compare", &of("preemption/none"), &of("preemption/full")],
+        &[
+            "compare",
+            &of("smt/off"),
+            &of("smt/on"),
+            &of("switched/a"),
+            "--format",
+            "markdown",
+        ],
+        &["history", &of("smt/off")],
+    ] {
+        let shown = text(&threadgauge(dir.path(), arguments).stdout);
+        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("emulated"), "{arguments:?}: {shown}");
+    }
+}
+
+#[test]
+fn of_unchanged_runs_one_a_column_none_is_told_to_be_ahead() {
+    let runs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-28-gate"));
+    let dir = tempfile::tempdir().unwrap();
+    let [first, middle, last] =
+        ["1a", "5b", "10a"].map(|name| runs.join(format!("{name}.run.json.gz")).display().to_string());
+    let compared = json(&threadgauge(
+        dir.path(),
+        &["compare", &first, &middle, &last, "--json"],
+    ));
+    assert_eq!(
+        compared["says"],
+        "3 columns side by side, of one run each: in none of 17 cases it is known who is ahead."
+    );
+    for row in compared["rows"].as_array().unwrap() {
+        let ranking = row["ranking"].as_array().unwrap();
+        assert_eq!(ranking.len(), 3, "{row}");
+        assert!(ranking.iter().all(|placed| placed["apart"] == false), "{row}");
+    }
+}
+
+#[test]
+fn claims_are_held_to_the_sides_that_compare_is_held_to() {
+    let dir = tempfile::tempdir().unwrap();
+    by_turns(dir.path());
+    let claims = |arguments: &[&str]| threadgauge(dir.path(), &[&["claims"], arguments].concat());
+    run(dir.path(), "old/3", 30, 100.0);
+    let store = |name: &str| dir.path().join(name).join(STORE_FILE);
+    fs::copy(store("old/2"), store("old/3")).unwrap();
+    let says = refused(&claims(&["old", "new"]));
+    assert!(says.contains("old/2 and old/3 hold the same run"), "{says}");
+
+    fs::remove_dir_all(dir.path().join("old/3")).unwrap();
+    let standard = |record| RunRecord {
+        profile: "standard".to_owned(),
+        ..record
+    };
+    with(dir.path(), "old/3", 30, 100.0, standard);
+    let says = refused(&claims(&["old", "new"]));
+    assert!(
+        says.contains("old/0 and old/3 do not repeat one another: profile is"),
+        "{says}"
+    );
+
+    // Between the sides it is said above all claims.
+    with(dir.path(), "other", 31, 100.0, standard);
+    let output = claims(&["new", "other", "--name", "x,y"]);
+    let shown = text(&output.stdout);
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let differ = "THE RUNS DIFFER: profile is \"quick\" in x and \"standard\" in y";
+    let at = shown.find(differ).unwrap_or_else(|| panic!("{shown}"));
+    assert!(at < shown.find("Rule: ").unwrap(), "{shown}");
+    let said = text(&claims(&["new", "other", "--name", "x,y", "--json"]).stderr);
+    assert!(said.contains(differ), "{said}");
+}
+
+#[test]
+fn what_is_left_out_of_a_folder_of_runs_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    by_turns(dir.path());
+    fs::create_dir(dir.path().join("old/not-begun")).unwrap();
+    let output = threadgauge(dir.path(), &["compare", "old", "new"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("Left out: 1 folder in old, which is no results folder"),
+        "{said}"
+    );
+}
+
+#[test]
+fn warnings_call_sides_by_the_names_that_they_were_given() {
+    let dir = tempfile::tempdir().unwrap();
+    by_turns(dir.path());
+    let output = threadgauge(
+        dir.path(),
+        &["compare", "old/0", "new/0", "--name", "before,after", "--json"],
+    );
+    let warnings = json(&output)["warnings"].to_string();
+    assert!(warnings.contains("THE MACHINES DIFFER: kernel is "), "{warnings}");
+    assert!(
+        warnings.contains(" in before and ") && warnings.contains(" in after"),
+        "{warnings}"
+    );
+    let says = refused(&threadgauge(
+        dir.path(),
+        &["compare", "old", "new", "--name", "x,x"],
+    ));
+    assert!(says.contains("--name has `x` twice"), "{says}");
+    let behind = ["compare", "--base", "old", "--", "new", "--fail-on", "slower:5%"];
+    let says = refused(&threadgauge(dir.path(), &behind));
+    assert!(says.contains("--fail-on stands behind `--`"), "{says}");
+}
+
+#[test]
+fn the_help_of_claims_promises_no_exported_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = |command: &str| {
+        let shown = text(&threadgauge(dir.path(), &[command, "--help"]).stdout);
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(help("compare").contains("Results folders, exported runs, names of baselines"));
+    let of_claims = help("claims");
+    assert!(
+        of_claims.contains("Results folders, names of baselines, or folders of runs"),
+        "{of_claims}"
+    );
+    assert!(!of_claims.contains("exported runs"), "{of_claims}");
 }

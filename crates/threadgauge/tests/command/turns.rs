@@ -351,6 +351,41 @@ fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
 }
 
 #[test]
+fn what_was_measured_in_two_states_is_measured_again_in_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = |name: &str, partner: &str, ns: f64| {
+        let record = RunRecord {
+            in_turns_with: Some(partner.to_owned()),
+            options: vec![
+                "null".to_owned(),
+                "--rounds 6".to_owned(),
+                format!("--before-try echo {name} >> log"),
+            ],
+            ..record(name)
+        };
+        let clock = Params::new().with("what", "clock").with("cpus", 1);
+        stored_case(&dir.path().join(name), &record, clock, |round, copy| {
+            (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
+        });
+    };
+    store("a", "b", 100.0);
+    store("b", "a", 200.0);
+    let program = env!("CARGO_BIN_EXE_threadgauge");
+    let output = threadgauge(dir.path(), &["compare", "a", "b", "--json", "--rerun", program]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    for name in ["a", "b"] {
+        let tries = log.lines().filter(|line| *line == name).count();
+        // Each of six rounds has the case and its copy.
+        assert!(tries >= 12, "{name}: {log}");
+    }
+    assert!(
+        log.starts_with("a\nb\n"),
+        "what either notes of the machine is of its own state: {log}"
+    );
+}
+
+#[test]
 fn two_states_are_measured_in_turns_each_after_its_command() {
     let dir = tempfile::tempdir().unwrap();
     let switch = [

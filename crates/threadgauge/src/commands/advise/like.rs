@@ -11,13 +11,27 @@ use crate::commands::observe::tasks::TaskCost;
 use crate::commands::observe::watch;
 use crate::output::say;
 
+/// What was seen of a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// A workload, as far as the process tells it.
+    pub workload: WorkloadOptions,
+    /// What is assumed of it, in words; none where the user said it.
+    pub assumed: Option<String>,
+}
+
 /// What a process says of a workload whose tasks come as `said` says. Blocks while it is observed: ten seconds.
 ///
 /// # Errors
 ///
-/// If it cannot be observed, or what a task costs cannot be told.
-pub fn like(pid: i32, said: &WorkloadOptions) -> Result<WorkloadOptions> {
-    let rate = said.rate.map_or(0.0, |rate| rate.per_second);
+/// If it is not said how many tasks come, the process cannot be observed, or what a task costs cannot be told.
+pub fn like(pid: i32, said: &WorkloadOptions) -> Result<Observed> {
+    let rate = said.rate.ok_or_else(|| {
+        anyhow!(
+            "--like {pid}: how many tasks does the process do now? Say --rate 50/s, or rate = \"50/s\" in the file of \
+             --file"
+        )
+    })?;
     let words = [
         "threadgauge",
         "observe",
@@ -25,7 +39,7 @@ pub fn like(pid: i32, said: &WorkloadOptions) -> Result<WorkloadOptions> {
         "--interval",
         "250ms",
         "--rate",
-        &rate.to_string(),
+        &rate.per_second.to_string(),
     ];
     let options = match Cli::try_parse_from(words)?.command {
         Some(Command::Observe(options)) => options,
@@ -48,29 +62,30 @@ pub fn like(pid: i32, said: &WorkloadOptions) -> Result<WorkloadOptions> {
     Ok(of(&cost, &seen.name, said))
 }
 
-fn of(cost: &TaskCost, name: &str, said: &WorkloadOptions) -> WorkloadOptions {
+fn of(cost: &TaskCost, name: &str, said: &WorkloadOptions) -> Observed {
     let time = |ns: f64| with_unit(ns, None, "ns");
     say(&format!(
         "a task of `{name}` takes {} of CPU time",
         time(cost.cpu.value_ns)
     ));
-    let wait = match said.wait {
-        Some(wait) => wait,
-        None => {
-            say(&format!(
-                "and waits for {} at least, {} at most: idle and blocked look alike. The least is taken; say --wait if you \
-                 know it",
-                time(cost.held_up.value_ns),
-                time(cost.all_waits.value_ns)
-            ));
-            span(cost.held_up.value_ns)
-        }
-    };
-    WorkloadOptions {
-        cpu: Some(span(cost.cpu.value_ns)),
-        wait: Some(wait),
-        language: language(name),
-        ..WorkloadOptions::default()
+    let assumed = said.wait.is_none().then(|| {
+        format!(
+            "a task waits for {}, the least that can be told; at most {}, since idle and blocked look alike (--wait)",
+            time(cost.held_up.value_ns),
+            time(cost.all_waits.value_ns)
+        )
+    });
+    if let Some(assumed) = &assumed {
+        say(assumed);
+    }
+    Observed {
+        workload: WorkloadOptions {
+            cpu: Some(span(cost.cpu.value_ns)),
+            wait: said.wait.or(Some(span(cost.held_up.value_ns))),
+            language: language(name),
+            ..WorkloadOptions::default()
+        },
+        assumed,
     }
 }
 
@@ -93,7 +108,52 @@ fn language(name: &str) -> Option<Language> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use crate::commands::observe::tasks::Figure;
+
     use super::*;
+
+    #[test]
+    fn the_wait_that_is_taken_is_the_least_and_said_to_be_assumed() {
+        let figure = |value_ns| Figure {
+            value_ns,
+            ci95_ns: None,
+        };
+        let cost = TaskCost {
+            tasks: 500.0,
+            per_second: 50.0,
+            looks: 40,
+            cpu: figure(3e6),
+            wanted: figure(0.0),
+            waits: Vec::new(),
+            all_waits: figure(9e6),
+            held_up: figure(2e6),
+        };
+        let observed = of(&cost, "python3", &WorkloadOptions::default());
+        assert_eq!(observed.workload.cpu, Some(Span(Duration::from_millis(3))));
+        assert_eq!(observed.workload.wait, Some(Span(Duration::from_millis(2))));
+        let assumed = observed.assumed.unwrap();
+        assert!(
+            assumed.contains("waits for 2.00 ms") && assumed.contains("at most 9.00 ms"),
+            "{assumed}"
+        );
+        let said = WorkloadOptions {
+            wait: Some(Span(Duration::from_millis(5))),
+            ..WorkloadOptions::default()
+        };
+        let observed = of(&cost, "python3", &said);
+        assert_eq!((observed.workload.wait, observed.assumed), (said.wait, None));
+    }
+
+    #[test]
+    fn without_a_rate_nothing_is_observed_and_it_is_said_where_to_say_it() {
+        let refused = like(1, &WorkloadOptions::default()).unwrap_err().to_string();
+        assert!(
+            refused.contains("--rate 50/s") && refused.contains("--file"),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn a_program_tells_its_language_by_its_name() {

@@ -1,4 +1,5 @@
-//! What can be asked of `threadgauge advise`: a workload in flags, or in a file with the names of the flags.
+//! What can be asked of `threadgauge advise`: a workload, a machine and a program, in flags or in a file with the names
+//! of the flags; and what answers a question on a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ pub struct WorkloadOptions {
     /// CPU time of a task
     #[arg(
         long,
+        value_parser = span_with_unit,
         allow_hyphen_values = true,
         value_name = "TIME",
         help_heading = "What a task is"
@@ -67,6 +69,7 @@ pub struct WorkloadOptions {
     /// For how long a task waits for others: a disk, a network, a database
     #[arg(
         long,
+        value_parser = span_with_unit,
         allow_hyphen_values = true,
         value_name = "TIME",
         help_heading = "What a task is"
@@ -160,6 +163,7 @@ pub struct WorkloadOptions {
     /// 99 of 100 tasks are to be done within this
     #[arg(
         long,
+        value_parser = span_with_unit,
         allow_hyphen_values = true,
         value_name = "TIME",
         help_heading = "What is wanted"
@@ -213,17 +217,9 @@ pub enum Language {
     Other,
 }
 
-#[derive(Debug, Args)]
-pub struct AdviseOptions {
-    #[command(flatten)]
-    pub workload: WorkloadOptions,
-    /// The workload in a TOML file with the names of these options (rate = "1000/h"); an option on the command line
-    /// wins
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// Observe this process for CPU time and waits of a task; needs --rate, how many tasks a second it does now
-    #[arg(long, value_name = "PID", value_parser = process_id, allow_negative_numbers = true, requires = "rate")]
-    pub like: Option<i32>,
+/// The machine that it is for, as far as the user says it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
+pub struct MachineOptions {
     /// CPUs of the machine it is for, if not this one
     #[arg(
         long,
@@ -248,12 +244,34 @@ pub struct AdviseOptions {
         help_heading = "The machine"
     )]
     pub memory_limit: Option<Bytes>,
-    /// Take costs, and the machine, from this run: a results folder or its results.json
-    #[arg(long, value_name = "DIR", help_heading = "The machine")]
-    pub from: Option<PathBuf>,
+}
+
+/// All that a file says, too: a workload, the machine that it is for, and the program whose settings are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct Question {
+    #[command(flatten)]
+    pub workload: WorkloadOptions,
+    #[command(flatten)]
+    pub machine: MachineOptions,
     /// Say it as settings of this program, too
     #[arg(long, value_name = "PROGRAM", value_parser = PossibleValuesParser::new(programs()))]
     pub program: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct AdviseOptions {
+    #[command(flatten)]
+    pub question: Question,
+    /// The workload in a TOML file with the names of these options (rate = "1000/h"), those of the machine and the
+    /// program, too (quota = 1.5); an option on the command line wins
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Observe this process for CPU time and waits of a task; needs --rate, how many tasks it does now
+    #[arg(long, value_name = "PID", value_parser = process_id, allow_negative_numbers = true)]
+    pub like: Option<i32>,
+    /// Take costs, and the machine, from this run: a results folder or its results.json
+    #[arg(long, value_name = "DIR", help_heading = "The machine")]
+    pub from: Option<PathBuf>,
     /// Then measure a twin of the workload here: the advised way, its neighbours, --now and rules of thumb
     #[arg(long)]
     pub measure: bool,
@@ -280,16 +298,38 @@ pub struct AdviseOptions {
     pub json: bool,
 }
 
-/// Words that say a workload, elsewhere than on the command line.
-#[derive(Debug, Parser)]
-#[command(no_binary_name = true, disable_help_flag = true)]
-struct Words {
-    #[command(flatten)]
-    workload: WorkloadOptions,
+/// A length of time with its unit, since a bare `200` may be meant in any; only 0 may go without.
+fn span_with_unit(text: &str) -> Result<Span, String> {
+    let text = text.trim();
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => {
+            Err(format!("`{text}` of what? Say {text}ms or {text}s"))
+        }
+        _ => text.parse(),
+    }
 }
 
-impl WorkloadOptions {
-    /// Those of a file.
+/// Options as words, elsewhere than on the command line.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Words<T: Args> {
+    #[command(flatten)]
+    options: T,
+}
+
+/// Options of words as on the command line. An error is what clap says of them, in a line.
+fn of_words<T: Args>(words: &[String]) -> Result<T> {
+    let parsed = Words::<T>::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let useful = lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+        anyhow!(useful.collect::<Vec<_>>().join("; ").replace("error: ", ""))
+    })?;
+    Ok(parsed.options)
+}
+
+impl Question {
+    /// What a file asks.
     ///
     /// # Errors
     ///
@@ -310,27 +350,63 @@ impl WorkloadOptions {
                 toml::Value::Integer(number) => words.push(format!("--{name}={number}")),
                 toml::Value::Float(number) => words.push(format!("--{name}={number}")),
                 toml::Value::Boolean(true) => words.push(format!("--{name}")),
-                toml::Value::Boolean(false) => {}
+                // Nothing is said by it, but a wrong name is as wrong as with `true`.
+                toml::Value::Boolean(false) => {
+                    of_words::<Self>(&[format!("--{name}")])?;
+                }
                 _ => bail!("`{name}` is a list or a table; it is one value, as in rate = \"1000/h\""),
             }
         }
-        Self::of_words(&words)
+        of_words(&words)
     }
 
-    /// Those of words as on the command line.
+    /// This, and what it leaves out from `others`.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            workload: self.workload.or(others.workload),
+            machine: self.machine.or(others.machine),
+            program: self.program.or(others.program),
+        }
+    }
+}
+
+impl MachineOptions {
+    fn or(self, others: Self) -> Self {
+        Self {
+            cpu_count: self.cpu_count.or(others.cpu_count),
+            quota: self.quota.or(others.quota),
+            memory_limit: self.memory_limit.or(others.memory_limit),
+        }
+    }
+}
+
+/// The words of an answer to the question for `field`, with the names of options before values that have none. Those
+/// come first: of times the CPU time and then the wait, else a rate if there is a `/`, or a number of tasks.
+fn named(field: &str, words: &[String]) -> Vec<String> {
+    let bare = words.iter().take_while(|word| !word.starts_with("--")).count();
+    let (bare, others) = words.split_at(bare);
+    let name = |place: usize, value: &str| match (field, place) {
+        ("--cpu", 0) => "--cpu",
+        ("--cpu", _) => "--wait",
+        _ if value.contains('/') => "--rate",
+        _ => "--tasks",
+    };
+    let named = bare.iter().enumerate().map(|(place, word)| {
+        let value = word.trim_end_matches(',');
+        format!("{}={value}", name(place, value))
+    });
+    named.chain(others.iter().cloned()).collect()
+}
+
+impl WorkloadOptions {
+    /// What an answer to the question for `field` says: options as on the command line, or their values alone.
     ///
     /// # Errors
     ///
-    /// What clap says of them, in a line.
-    pub fn of_words(words: &[String]) -> Result<Self> {
-        let parsed = Words::try_parse_from(words).map_err(|error| {
-            let text = error.to_string();
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            let useful =
-                lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-            anyhow!(useful.collect::<Vec<_>>().join("; ").replace("error: ", ""))
-        })?;
-        Ok(parsed.workload)
+    /// What clap says of it, in a line.
+    pub fn of_answer(field: &str, words: &[String]) -> Result<Self> {
+        of_words(&named(field, words))
     }
 
     /// These, and what they leave out from `others`.
@@ -421,30 +497,90 @@ impl WorkloadOptions {
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Result<WorkloadOptions> {
-        WorkloadOptions::of_words(&text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    fn split(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn words(text: &str) -> Result<Question> {
+        of_words(&split(text))
     }
 
     #[test]
     fn a_file_says_what_flags_say_and_flags_win() {
-        let file = WorkloadOptions::of_toml("rate = \"1000/h\"\ncpu = \"200ms\"\nnow = 4\nisolate = true\n")
-            .unwrap();
+        let file = Question::of_toml(
+            "rate = \"1000/h\"\ncpu = \"200ms\"\nnow = 4\nisolate = true\ninteractive = false\nwait = 0\n",
+        )
+        .unwrap();
         assert_eq!(
             file,
-            words("--rate 1000/h --cpu 200ms --now 4 --isolate").unwrap()
+            words("--rate 1000/h --cpu 200ms --now 4 --isolate --wait 0").unwrap()
         );
         let both = words("--cpu 1s").unwrap().or(file);
-        assert_eq!(both, words("--rate 1000/h --cpu 1s --now 4 --isolate").unwrap());
+        assert_eq!(
+            both,
+            words("--rate 1000/h --cpu 1s --now 4 --isolate --wait 0").unwrap()
+        );
+    }
+
+    #[test]
+    fn a_file_says_the_machine_and_the_program_too() {
+        let file = Question::of_toml(
+            "cpu-count = 96\nquota = 1.5\nmemory-limit = \"1GiB\"\nprogram = \"gunicorn\"\n",
+        )
+        .unwrap();
+        assert_eq!(
+            file,
+            words("--cpu-count 96 --quota 1.5 --memory-limit 1GiB --program gunicorn").unwrap()
+        );
+        let both = words("--quota 2 --program node").unwrap().or(file);
+        assert_eq!(
+            both,
+            words("--cpu-count 96 --quota 2 --memory-limit 1GiB --program node").unwrap()
+        );
     }
 
     #[test]
     fn a_file_that_says_something_else_names_the_word() {
-        let says = |text: &str| format!("{:#}", WorkloadOptions::of_toml(text).unwrap_err());
+        let says = |text: &str| format!("{:#}", Question::of_toml(text).unwrap_err());
         assert!(says("ratte = 5").contains("--ratte") && says("ratte = 5").contains("--rate"));
         let wrong = says("cpu = \"-1ms\"");
         assert!(wrong.contains("--cpu") && wrong.contains("-1ms"), "{wrong}");
         assert!(says("tasks = [1]").contains("one value"));
         assert!(says("tasks = ").contains("line 1"));
         assert!(says("lengths = \"short\"").contains("known"));
+        assert!(says("foo = false").contains("--foo"), "{}", says("foo = false"));
+        assert!(says("cpu = false").contains("--cpu"), "{}", says("cpu = false"));
+        // What only a command line can say.
+        assert!(says("measure = true").contains("--measure"));
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_but_for_none() {
+        for name in ["cpu", "wait", "goal"] {
+            let wrong = format!("{:#}", words(&format!("--{name} 200")).unwrap_err());
+            assert!(wrong.contains("`200` of what? Say 200ms or 200s"), "{wrong}");
+            assert!(words(&format!("--{name} 0")).is_ok(), "{name}");
+        }
+        assert_eq!(
+            span_with_unit("1m30s"),
+            Ok(Span(std::time::Duration::from_secs(90)))
+        );
+        for wrong in ["-1", "nan", "inf", ""] {
+            let why = span_with_unit(wrong).unwrap_err();
+            assert!(why.contains("is no length of time"), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_values_alone_or_options() {
+        let named = |field: &str, answer: &str| named(field, &split(answer)).join(" ");
+        assert_eq!(named("--cpu", "200ms"), "--cpu=200ms");
+        assert_eq!(named("--cpu", "200ms, 30ms"), "--cpu=200ms --wait=30ms");
+        assert_eq!(named("--cpu", "200ms --wait 30ms"), "--cpu=200ms --wait 30ms");
+        assert_eq!(named("--rate", "1000/h"), "--rate=1000/h");
+        assert_eq!(named("--rate", "500"), "--tasks=500");
+        assert_eq!(named("--rate", "--connections 5000"), "--connections 5000");
+        let wrong = WorkloadOptions::of_answer("--cpu", &split("1ms 2ms 3ms")).unwrap_err();
+        assert!(wrong.to_string().contains("--wait"), "{wrong}");
     }
 }
