@@ -282,11 +282,6 @@ fn report(found: &[Value]) -> Result<()> {
         }
         kinds.entry(named).or_default().push(Came::of(kept));
     }
-    println!(
-        "| workloads | how many | error, median | inside 90 % | regret, median | regret, 95 of 100 | of rules of thumb, median |"
-    );
-    println!("|---|---|---|---|---|---|---|");
-    let mut failed = Vec::new();
     let unmeasured = kinds
         .values()
         .flatten()
@@ -295,6 +290,11 @@ fn report(found: &[Value]) -> Result<()> {
     if unmeasured > 0 {
         println!("Of {unmeasured}, the advised way was not measured, or nothing was advised.\n");
     }
+    println!(
+        "| workloads | how many | error, median | inside 90 % | regret, median | regret, 95 of 100 | of rules of thumb, median |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut failed = Vec::new();
     let rows = kinds.iter().map(|(kind, came)| (kind.as_str(), &came[..]));
     for (kind, came) in rows.chain([(TRUSTED, &trusted[..])]) {
         let row = Row::of(&came.iter().collect::<Vec<_>>());

@@ -329,7 +329,7 @@ fn least_s(workload: &Workload, machine: &Machine, tasks: usize, basis: &Basis) 
 const MANY: usize = 32;
 
 /// What of the workload and the machine allows the fewest tasks a second, with its options.
-fn bound(workload: &Workload, machine: &Machine, basis: &Basis) -> &'static str {
+fn bound(workload: &Workload, machine: &Machine, basis: &Basis, most: f64) -> &'static str {
     let work_s = work_s(workload).max(f64::MIN_POSITIVE);
     let cpus = basis.costs.speed(machine.cpus).min(machine.effective());
     let waits = |limit: usize| limit as f64 / workload.wait_s.max(f64::MIN_POSITIVE);
@@ -354,7 +354,13 @@ fn bound(workload: &Workload, machine: &Machine, basis: &Basis) -> &'static str 
         ),
     ];
     let least = bounds.iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    least.map_or("", |(_, what)| what)
+    match least {
+        Some((bound, what)) if *bound <= 2.0 * most => what,
+        // Of what is left: pools have an end, and memory of units.
+        _ => {
+            "how many can be at work at once (memory of units, --memory-limit; more than 4 096 are not tried)"
+        }
+    }
 }
 
 /// Why nothing is advised, and what would help.
@@ -367,7 +373,7 @@ fn nothing(workload: &Workload, machine: &Machine, basis: &Basis, choice: &Choic
              of it.",
             Rate { per_second }.of("tasks"),
             Rate { per_second: most }.of("tasks"),
-            bound(workload, machine, basis),
+            bound(workload, machine, basis, most),
             crate::quantity::short((per_second / most / crate::predict::BUSIEST).max(1.1))
         ),
         _ => {
@@ -383,9 +389,9 @@ fn nothing(workload: &Workload, machine: &Machine, basis: &Basis, choice: &Choic
     }
 }
 
-/// That nothing meets the goal, if so.
-fn missed(workload: &Workload, choice: &Choice) -> Option<String> {
-    let p99_s = choice.advised()?.p99_s?;
+/// That nothing meets the goal, if so: whatever did for certain would be advised.
+fn missed(workload: &Workload, advised: &Prediction) -> Option<String> {
+    let p99_s = advised.p99_s?;
     let goal_s = workload.goal_s.filter(|&goal_s| p99_s.high > goal_s)?;
     Some(format!(
         " Nothing here meets the goal of {} for certain: 99 of 100 are done within {}.",
@@ -406,18 +412,20 @@ fn says(
         return nothing(workload, machine, basis, choice);
     };
     let what = advised.candidate.says(workload);
-    let missed = missed(workload, choice);
+    let missed = missed(workload, advised);
+    let meets_goal = workload.goal_s.is_some() && missed.is_none();
     let why = match advised.candidate.design {
+        Design::Serial if meets_goal => "without any thread of its own: it meets the goal",
+        Design::Serial if workload.rate().is_none() => {
+            "without any thread of its own: no other way is sooner by more than 5 %, or by 1 ms"
+        }
         Design::Serial => "without any thread of its own: no other way is more than 5 % sooner on average",
+        Design::Async if meets_goal => "the fewest at once that meet the goal",
         Design::Background => "beside the thread that answers the person, and no more",
         Design::Async => "the fewest at once that is about as good as the best",
         Design::Loops if advised.candidate.at_once == 1 => "for all clients; none of them has a thread",
         Design::Loops => "each for its part of the clients; none of them has a thread",
-        Design::Threads | Design::Processes | Design::Stages
-            if workload.goal_s.is_some() && missed.is_none() =>
-        {
-            "the fewest that meet the goal"
-        }
+        Design::Threads | Design::Processes | Design::Stages if meets_goal => "the fewest that meet the goal",
         Design::Threads | Design::Processes | Design::Stages => {
             "the fewest that are about as good as the best"
         }
@@ -662,7 +670,9 @@ const FEW_PERIODS: f64 = 2.0;
 fn doubt(workload: &Workload, machine: &Machine, advised: Option<&Prediction>) -> Option<String> {
     let overhead = advised?.overhead;
     let periods = match (workload.coming, machine.quota) {
-        (Coming::Batch(tasks), Some(quota)) => tasks as f64 * work_s(workload) / (quota * PERIOD_S),
+        (Coming::Batch(tasks), Some(quota)) if quota < machine.cpus => {
+            tasks as f64 * work_s(workload) / (quota * PERIOD_S)
+        }
         _ => f64::INFINITY,
     };
     let reason = if periods < FEW_PERIODS {

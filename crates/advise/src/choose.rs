@@ -94,12 +94,17 @@ impl Choice {
 
 /// Whether a goal is as good as the best one.
 pub(crate) fn is_as_good(value: f64, best: f64, workload: &Workload) -> bool {
-    let unseen_s = match (workload.connections, workload.coming) {
+    value <= best * (1.0 + AS_GOOD) || value - best < unseen_s(workload)
+}
+
+/// What comes sooner by less is no better, s.
+#[must_use]
+pub const fn unseen_s(workload: &Workload) -> f64 {
+    match (workload.connections, workload.coming) {
         (Some(_), _) => UNSEEN_S,
         (None, Coming::Batch(_)) => UNSEEN_OF_A_LIST_S,
         (None, Coming::Rate(_)) => 0.0,
-    };
-    value <= best * (1.0 + AS_GOOD) || value - best < unseen_s
+    }
 }
 
 /// Degrees worth trying: small ones, doubles with their halves between, and those that follow from the machine and the

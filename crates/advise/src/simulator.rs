@@ -372,7 +372,8 @@ impl<'a> Run<'a> {
     /// Time passes until then.
     fn pass(&mut self, until_s: f64, share: f64) {
         let length_s = (until_s - self.now_s).max(0.0);
-        let used_s = self.used() * length_s;
+        let used = self.used();
+        let used_s = used * length_s;
         self.virtual_s += share * length_s;
         self.outcome.cpu_s += used_s;
         if let Some(budget) = &mut self.budget {
@@ -383,6 +384,10 @@ impl<'a> Run<'a> {
             // What is left of rounding would be an event without end: late in a long time that is more.
             let rounding_s = self.threads.max(1.0) * until_s * 4.0 * f64::EPSILON;
             if budget.left_s < rounding_s.max(budget.quota.cpus * budget.quota.period_s * 1e-9) {
+                // It is used up all the same, or who computes would never come to an end.
+                if used > 0.0 {
+                    self.virtual_s += share / used * budget.left_s.max(0.0);
+                }
                 budget.left_s = 0.0;
             }
         }

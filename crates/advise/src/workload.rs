@@ -264,6 +264,8 @@ const MESSAGE_CPU_S: f64 = 20e-6;
 const ASSUMED_MESSAGES: f64 = 0.1;
 /// And to so many others.
 const ASSUMED_FAN_OUT: usize = 10;
+/// One in ten years.
+const SELDOM_PER_S: f64 = 1.0 / (10.0 * 365.25 * 86_400.0);
 /// More stages are a mistake.
 const MOST_STAGES: usize = 100;
 
@@ -476,6 +478,13 @@ fn check(said: &Description) -> Result<(), Wrong> {
             "--stages",
             format!("no task goes through more than {MOST_STAGES} that pass it on"),
             "--stages 3 --passes 64KiB",
+        ));
+    }
+    if said.rate.is_some_and(|rate| rate.per_second < SELDOM_PER_S) {
+        return Err(absurd(
+            "--rate",
+            "less than one in ten years needs no design",
+            "--rate 1/d",
         ));
     }
     if said.goal_s == Some(0.0) {
@@ -703,6 +712,14 @@ mod tests {
                     connections: Some(Count(3)),
                     interactive: true,
                     ..Description::default()
+                },
+            ),
+            (
+                "--rate",
+                Description {
+                    tasks: None,
+                    rate: Some(Rate { per_second: 1e-9 }),
+                    ..some(5, 1.0)
                 },
             ),
             (

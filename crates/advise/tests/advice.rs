@@ -273,7 +273,19 @@ fn who_keeps_nobody_waiting_is_no_answer_and_nothing_rests_on_what_was_refuted()
     };
     let text = text(&ask(&over, machine(0.5)));
     assert!(!text.contains('∞'), "{text}");
-    assert!(!text.contains("it does not hold here"), "{text}");
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-24-standard");
+    let basis = Basis::read(std::path::Path::new(run), None).unwrap();
+    let of_all = basis.sayings(&["process-cpu-use-lower"]);
+    assert_eq!(of_all[0].verdict, Some(threadgauge_results::Verdict::DoesNotHold));
+    let advice = advise(&Workload::of(&over).unwrap(), &machine(2.0), &basis, None);
+    assert_eq!(design(&advice).map(|(design, _)| design), Some(Design::Processes));
+    assert!(
+        advice
+            .rests_on
+            .iter()
+            .all(|saying| saying.claim != "process-cpu-use-lower")
+    );
+    assert!(!advice.rests_on.is_empty());
 }
 
 #[test]

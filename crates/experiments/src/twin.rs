@@ -398,9 +398,11 @@ fn in_a_pool(work: &[Work], most: usize, worker: &Worker) -> (Vec<Duration>, u64
     let lock = Mutex::new(());
     let next = AtomicUsize::new(0);
     let done = Mutex::new(vec![Duration::ZERO; work.len()]);
-    let (all_there, begun) = (Barrier::new(most + 1), OnceLock::new());
+    let [all_there, may_begin] = [most + 1; 2].map(Barrier::new);
+    let begun = OnceLock::new();
     let serve = || {
         all_there.wait();
+        may_begin.wait();
         let clock: &Clock = begun.get_or_init(Clock::start);
         loop {
             let task = next.fetch_add(1, Ordering::Relaxed);
@@ -412,9 +414,10 @@ fn in_a_pool(work: &[Work], most: usize, worker: &Worker) -> (Vec<Duration>, u64
     };
     let elapsed_ns = thread::scope(|scope| {
         let threads: Vec<_> = (0..most).map(|_| scope.spawn(serve)).collect();
+        all_there.wait();
         let watch = worker.stopwatch();
         begun.get_or_init(Clock::start);
-        all_there.wait();
+        may_begin.wait();
         for thread in threads {
             // One that panicked is seen by the scope.
             let _ = thread.join();

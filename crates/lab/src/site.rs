@@ -13,7 +13,7 @@ use threadgauge_results::{Each, Runtime};
 pub enum Profile {
     /// Three to four minutes for a first run: 7 to 14 rounds of the cells that the claims name.
     Quick,
-    /// Most of an hour for everything: up to 20 rounds.
+    /// About an hour for everything: up to 20 rounds.
     Standard,
     /// As the sources did, and more rounds: hours.
     Paper,

@@ -8,8 +8,11 @@
 //! counts interrupts, a cache that others emptied and a core that others share. So a long burn looks at the thread's
 //! CPU clock a few times on its way and corrects itself. A fixed amount of *work* is another thing: see
 //! [`Burner::burn_units`]. Neither is moved by the time that others get meanwhile.
+//!
+//! Where the thread's CPU clock moves in steps of milliseconds (gVisor's by 10 ms), neither is possible: the rate is
+//! then the least by the wall clock, and a burn is as much work as that makes it.
 
-use crate::clock::{least_call_ns, thread_cpu_ns};
+use crate::clock::{least_call_ns, monotonic_ns, thread_cpu_ns};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -23,6 +26,8 @@ const FEWEST_ITERATIONS: u64 = 1_000;
 const MOST_ITERATIONS: u64 = FEWEST_ITERATIONS << 30;
 /// A burn at least this long looks at the clock on its way; in a shorter one the looks would weigh too much.
 const STEERED_FROM: Duration = Duration::from_micros(100);
+/// A CPU clock that does not move in so much computing is too coarse for runs of 200 µs.
+const COARSE_NS: u64 = 1_000_000;
 
 /// Computes for a stated CPU time, within 1 %.
 ///
@@ -36,17 +41,22 @@ const STEERED_FROM: Duration = Duration::from_micros(100);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burner {
     ns_per_iteration: f64,
+    /// Whether the thread's CPU clock tells how far a burn is.
+    is_steered: bool,
 }
 
 impl Burner {
     /// Finds the rate of the calling thread's CPU: the minimum of many short runs, about 7 ms of CPU time.
     pub fn calibrate() -> Burner {
-        let clock_ns = least_call_ns(thread_cpu_ns);
-        Burner::calibrated(|iterations| {
-            let start = thread_cpu_ns();
+        let is_steered = !is_coarse(thread_cpu_ns, monotonic_ns);
+        let clock = if is_steered { thread_cpu_ns } else { monotonic_ns };
+        let clock_ns = least_call_ns(clock);
+        let burner = Burner::calibrated(|iterations| {
+            let start = clock();
             Burner::burn_units(iterations);
-            (thread_cpu_ns() - start).saturating_sub(clock_ns).max(1)
-        })
+            (clock() - start).saturating_sub(clock_ns).max(1)
+        });
+        Burner { is_steered, ..burner }
     }
 
     /// By runs of so many iterations, and what each took.
@@ -62,6 +72,7 @@ impl Burner {
         let least_ns = (0..RUNS).map(|_| run_ns(iterations)).min().unwrap_or(1);
         Burner {
             ns_per_iteration: least_ns as f64 / iterations as f64,
+            is_steered: true,
         }
     }
 
@@ -69,7 +80,7 @@ impl Burner {
     /// the CPU gives to others meanwhile. From 100 µs on it makes about eight system calls to look at
     /// the thread's CPU clock and is right within 1 %; a shorter burn is as right as the rate is now.
     pub fn burn(&self, d: Duration) -> u64 {
-        if d < STEERED_FROM {
+        if d < STEERED_FROM || !self.is_steered {
             let iterations = self.iterations(d);
             Burner::burn_units(iterations);
             return iterations;
@@ -131,6 +142,21 @@ impl Burner {
     }
 }
 
+/// Whether this CPU clock stands still while its thread computes, by a clock of time that goes by.
+fn is_coarse(cpu_ns: impl Fn() -> u64, wall_ns: impl Fn() -> u64) -> bool {
+    let (used, begun) = (cpu_ns(), wall_ns());
+    // The CPU clock is asked after the other: a thread that had no CPU meanwhile is no sign.
+    loop {
+        let is_over = wall_ns() - begun >= COARSE_NS;
+        if cpu_ns() != used {
+            return false;
+        }
+        if is_over {
+            return true;
+        }
+    }
+}
+
 /// A multiplication and a rotation, each waiting for the last: about four cycles an iteration. The multiplier
 /// is odd, so the chain never collapses to zero; the rotation keeps a compiler from folding a power.
 #[inline(never)]
@@ -186,6 +212,7 @@ mod tests {
     fn nothing_to_burn_burns_nothing() {
         let burner = Burner {
             ns_per_iteration: 1.5,
+            is_steered: true,
         };
         assert_eq!(burner.burn(Duration::ZERO), 0);
         assert_eq!(burner.error(Duration::ZERO), 0.0);
@@ -235,6 +262,7 @@ mod tests {
             let (now, steps) = (Cell::new(7), RefCell::new(Vec::new()));
             let burner = Burner {
                 ns_per_iteration: 1.0,
+                is_steered: true,
             };
             let work = |step| {
                 let mut steps = steps.borrow_mut();
@@ -265,9 +293,35 @@ mod tests {
         // A rate so slow that steering would find it wrong.
         let burner = Burner {
             ns_per_iteration: 1_000.0,
+            is_steered: true,
         };
         assert_eq!(burner.burn(STEERED_FROM - Duration::from_nanos(1)), 100);
         assert!(burner.burn(STEERED_FROM) > 100);
+        let by_rate = Burner {
+            is_steered: false,
+            ..burner
+        };
+        assert_eq!(by_rate.burn(STEERED_FROM), 100);
+    }
+
+    #[test]
+    fn a_cpu_clock_is_coarse_that_stands_still_while_time_goes_by() {
+        let wall = Cell::new(5);
+        let passes = || {
+            wall.set(wall.get() + 1_000);
+            wall.get()
+        };
+        assert!(is_coarse(|| 7, passes));
+        assert!(wall.get() >= COARSE_NS, "{}", wall.get());
+        // Just before the time is over is soon enough.
+        let looks = Cell::new(0_u64);
+        let late = || {
+            looks.set(looks.get() + 1);
+            looks.get() / 900
+        };
+        assert!(!is_coarse(late, passes));
+        assert!(!is_coarse(thread_cpu_ns, monotonic_ns));
+        assert!(Burner::calibrate().is_steered);
     }
 
     #[test]

@@ -197,7 +197,7 @@ pub enum ProfileName {
     /// Three to four minutes for a first run
     #[default]
     Quick,
-    /// Most of an hour, where all are named
+    /// About an hour, where all are named
     Standard,
     /// As the sources did, and more rounds: hours
     Paper,

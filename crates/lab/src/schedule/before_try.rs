@@ -40,12 +40,13 @@ impl BeforeTry {
     }
 
     /// Runs it by `sh`, without input; what it prints is not shown, what it says on standard error is. Blocks until it
-    /// has ended, half a minute at most.
+    /// has ended, half a minute at most, or the user asks to stop.
     ///
     /// # Errors
     ///
-    /// It cannot be started, fails, or does not end, in which case it is killed with all that it has started.
-    pub fn run(&self) -> Result<(), BeforeTryError> {
+    /// It cannot be started, fails, or does not end or is interrupted, in which case it is killed with all that it has
+    /// started in its process group.
+    pub fn run(&self, mut is_interrupted: impl FnMut() -> bool) -> Result<(), BeforeTryError> {
         let error = |why: String| BeforeTryError {
             command: self.command.clone(),
             why,
@@ -57,6 +58,10 @@ impl BeforeTry {
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
+                Ok(None) if is_interrupted() => {
+                    end(&mut child);
+                    return Err(error("was interrupted".to_owned()));
+                }
                 Ok(None) if Instant::now() < until => thread::sleep(LOOK),
                 Ok(None) => {
                     end(&mut child);
@@ -99,12 +104,12 @@ mod tests {
     use super::*;
 
     fn why(command: &str) -> String {
-        BeforeTry::new(command).run().unwrap_err().to_string()
+        BeforeTry::new(command).run(|| false).unwrap_err().to_string()
     }
 
     #[test]
     fn it_is_run_by_a_shell_and_its_failure_is_named() {
-        BeforeTry::new("true && cat").run().unwrap();
+        BeforeTry::new("true && cat").run(|| false).unwrap();
         assert_eq!(
             why("exit 3"),
             "the command before a try, `exit 3`, ended with exit status: 3; what it said stands above"
@@ -114,12 +119,19 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_interrupted_is_killed() {
+        let hangs = BeforeTry::new("sleep 600");
+        let why = hangs.run(|| true).unwrap_err().to_string();
+        assert!(why.contains("was interrupted"), "{why}");
+    }
+
+    #[test]
     fn one_that_does_not_end_is_killed() {
         let hangs = BeforeTry {
             longest: Duration::from_millis(50),
             ..BeforeTry::new("exec sleep 600")
         };
-        let why = hangs.run().unwrap_err().to_string();
+        let why = hangs.run(|| false).unwrap_err().to_string();
         assert!(why.contains("had not ended after 0.05 s"), "{why}");
     }
 

@@ -81,7 +81,11 @@ impl Machine for ThisMachine {
     }
 
     fn prepare(&mut self) -> Result<(), BeforeTryError> {
-        self.before_try.as_ref().map_or(Ok(()), BeforeTry::run)
+        let interrupts = self.launcher.interrupts();
+        let is_interrupted = || interrupts.count() > 0;
+        self.before_try
+            .as_ref()
+            .map_or(Ok(()), |command| command.run(is_interrupted))
     }
 
     fn run(&mut self, order: &Order, deadline: Duration) -> Outcome {

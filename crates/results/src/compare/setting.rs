@@ -54,6 +54,9 @@ const FACTS: [&str; 29] = [
     QUOTA,
 ];
 
+/// What a fact is called that is null.
+pub(super) const UNTOLD: &str = "none or not known";
+
 pub(super) fn differences(a: &Value, b: &Value) -> impl Iterator<Item = Differs> {
     FACTS.into_iter().filter_map(move |name| {
         let (x, y) = (fact(a, name)?, fact(b, name)?);
@@ -174,7 +177,7 @@ fn fact(of: &Value, path: &str) -> Option<Value> {
 
 fn shown(fact: &Value) -> String {
     match fact {
-        Value::Null => "none or not known".to_owned(),
+        Value::Null => UNTOLD.to_owned(),
         known => known.to_string(),
     }
 }

@@ -235,7 +235,7 @@ fn without_partner(a: &Repeated, b: &Repeated, pairs: &[(&RunData, &RunData)]) -
 
 /// Whether runs of both sides were begun by turns: the side changes as often as the smaller one has runs, and twice at
 /// least.
-fn alternate(a: &[RunData], b: &[RunData]) -> bool {
+pub(super) fn alternate(a: &[RunData], b: &[RunData]) -> bool {
     let started = |runs: &'_ [RunData], side: usize| -> Vec<(String, usize)> {
         let of = runs.iter().map(|run| (run.results.run.started.clone(), side));
         of.collect()

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use threadgauge_stats::{Estimate, paired_ratio, ratio_of_runs};
 
-use super::compared::{Order, Repeated, RunData};
+use super::compared::{Repeated, RunData};
 use super::emulated::is_emulated;
-use super::setting::{Differs, differences};
-use super::several::{figure, order, rounds};
+use super::setting::{Differs, UNTOLD, differences};
+use super::several::{alternate, figure, rounds};
 use super::two::took_turns;
 use crate::units::counted;
 use crate::{Lack, Need, Params, WaitsFor};
@@ -69,7 +69,8 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
             ));
         }
     }
-    if order(a, b) == Order::Apart {
+    // All runs of both are in the ratio, not those alone that have a partner.
+    if pair(a, b).is_none() && !alternate(&a.runs, &b.runs) {
         return Err(Lack::new(
             Need::Figures,
             format!(
@@ -175,7 +176,7 @@ fn differs_besides(waits: WaitsFor, a: &Repeated, b: &Repeated) -> Option<String
         .flat_map(|other| {
             let differ = differences(&first.results.machine, &other.results.machine);
             differ
-                .filter(|of| !belongs(waits, of.fact))
+                .filter(|of| !(belongs(waits, of.fact) || waits == WaitsFor::System && is_untold(of)))
                 .map(|Differs { fact, a, b }| {
                     format!("{fact} is {a} in {} and {b} in {}", first.name, other.name)
                 })
@@ -215,6 +216,11 @@ fn measured_otherwise(a: &Repeated, b: &Repeated) -> Option<String> {
 
 /// How the command before each try is kept among a run's options.
 const BEFORE_TRY: &str = "--before-try ";
+
+/// Whether one of two systems does not say what the machine below it is; no quota is a quota of none.
+fn is_untold(of: &Differs) -> bool {
+    of.fact != "cgroup.quota_cpus" && [&of.a, &of.b].iter().any(|says| *says == UNTOLD)
+}
 
 /// Whether a fact is, or comes with, the state that a claim is about.
 fn belongs(waits: WaitsFor, fact: &str) -> bool {
@@ -424,6 +430,11 @@ mod tests {
             of("a", machine(NEW, "full", false), 0),
             of("b", machine("4.4.0-gvisor", "none", false), 1),
         );
+        assert!(two_states(WaitsFor::System, &a, &b).is_ok());
+        // It does not say whether there is SMT below it.
+        let mut untold = machine("4.4.0-gvisor", "none", false);
+        untold["smt"] = Value::Null;
+        let b = of("b", untold, 1);
         assert!(two_states(WaitsFor::System, &a, &b).is_ok());
         // It is no older kernel.
         assert_eq!(lack(WaitsFor::Kernel, &a, &b).1, "the kernel is not known of b");

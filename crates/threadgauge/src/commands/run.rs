@@ -266,7 +266,8 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
 
 /// The machine's fingerprint in the state that its command puts it into.
 fn in_its_state(before_try: Option<&BeforeTry>) -> Result<serde_json::Value> {
-    before_try.map_or(Ok(()), BeforeTry::run)?;
+    // Nothing is measured yet, and a signal ends the command itself.
+    before_try.map_or(Ok(()), |command| command.run(|| false))?;
     Ok(serde_json::to_value(fingerprint())?)
 }
 
