@@ -4,7 +4,7 @@ use serde::Serialize;
 use threadgauge_results::Verdict;
 use threadgauge_results::units::{capitalised, count, counted, percent, with_unit};
 
-use crate::choose::{Choice, Goal, choose, goetz, is_allowed, is_as_good};
+use crate::choose::{Choice, Goal, MOST, choose, goetz, is_allowed, is_as_good};
 use crate::costs::{Basis, Saying};
 use crate::design::{Candidate, Design, Machine, PERIOD_S, USABLE_MEMORY, work_s};
 use crate::predict::{Drawn, GLANCE, Prediction, SEARCH, SHOW, predict};
@@ -329,7 +329,7 @@ fn least_s(workload: &Workload, machine: &Machine, tasks: usize, basis: &Basis) 
 const MANY: usize = 32;
 
 /// What of the workload and the machine allows the fewest tasks a second, with its options.
-fn bound(workload: &Workload, machine: &Machine, basis: &Basis, most: f64) -> &'static str {
+fn bound(workload: &Workload, machine: &Machine, basis: &Basis, most: f64) -> String {
     let work_s = work_s(workload).max(f64::MIN_POSITIVE);
     let cpus = basis.costs.speed(machine.cpus).min(machine.effective());
     let waits = |limit: usize| limit as f64 / workload.wait_s.max(f64::MIN_POSITIVE);
@@ -355,10 +355,13 @@ fn bound(workload: &Workload, machine: &Machine, basis: &Basis, most: f64) -> &'
     ];
     let least = bounds.iter().min_by(|a, b| a.0.total_cmp(&b.0));
     match least {
-        Some((bound, what)) if *bound <= 2.0 * most => what,
+        Some((bound, what)) if *bound <= 2.0 * most => (*what).to_owned(),
         // Of what is left: pools have an end, and memory of units.
         _ => {
-            "how many can be at work at once (memory of units, --memory-limit; more than 4 096 are not tried)"
+            format!(
+                "how many can be at work at once (memory of units, --memory-limit; more than {} are not tried)",
+                count(MOST)
+            )
         }
     }
 }

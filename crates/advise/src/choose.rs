@@ -18,7 +18,7 @@ const UNSEEN_S: f64 = 100e-6;
 /// A whole list that is done sooner by less is no better, s: nobody waits for it.
 const UNSEEN_OF_A_LIST_S: f64 = 1e-3;
 /// More at once are not tried for a pool.
-const MOST: usize = 4_096;
+pub(crate) const MOST: usize = 4_096;
 /// After so many larger numbers that are no better none is tried.
 const ENOUGH: u32 = 4;
 

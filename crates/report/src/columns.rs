@@ -21,7 +21,7 @@ pub(crate) fn ahead_line(of: &SideBySide) -> String {
     let cases = counted(of.rows.len(), "case");
     if of.columns.iter().all(|column| column.runs == 1) {
         return format!(
-            "{columns} side by side, of one run each: in none of {cases} it is known who is ahead."
+            "{columns} side by side, of one run each: in none of {cases} is it known who is ahead."
         );
     }
     let ahead: Vec<Option<usize>> = of.rows.iter().map(CaseRow::ahead).collect();
@@ -310,7 +310,7 @@ mod tests {
                 rows: Vec::new(),
             })
         };
-        let single = "2 columns side by side, of one run each: in none of 0 cases it is known who is ahead.";
+        let single = "2 columns side by side, of one run each: in none of 0 cases is it known who is ahead.";
         assert_eq!(of([1, 1]), single);
         let several = "2 columns side by side. Of 0 cases a is ahead in 0, a is ahead in 0; in 0 no one is told from the \
                        others.";

@@ -1,15 +1,13 @@
 //! `advise` as a user has it: the questions of the documents, bad input, a twin measured.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
+use super::terminal::{terminal, written};
 use super::{command, text, threadgauge};
 
 fn root() -> &'static Path {
@@ -315,21 +313,7 @@ fn settings_are_those_of_the_design_that_is_advised() {
 
 /// What the command writes on a terminal on which somebody types these lines and then ends the input, and how it ends.
 fn typed(dir: &Path, arguments: &[&str], lines: &str) -> (ExitStatus, String) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 80,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&ours, size).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap();
-    // Not the terminal of this process, which its end would end, too; and no other child keeps it open.
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
-    let mut ours = File::from(ours);
+    let (mut ours, theirs) = terminal(80);
     // The terminal keeps them until they are read; Ctrl-D is the end.
     ours.write_all(format!("{lines}\u{4}").as_bytes()).unwrap();
     let mut command = command(dir, arguments);
@@ -338,13 +322,7 @@ fn typed(dir: &Path, arguments: &[&str], lines: &str) -> (ExitStatus, String) {
         .stdin(Stdio::from(theirs.try_clone().unwrap()))
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
-    let mut child = command.spawn().unwrap();
-    // It holds the terminal, too; the last to close it ends what we read.
-    drop(command);
-    let mut written = Vec::new();
-    // Linux says the end of a terminal by an error.
-    let _ = ours.read_to_end(&mut written);
-    (child.wait().unwrap(), text(&written))
+    written(command, ours)
 }
 
 #[test]

@@ -375,7 +375,7 @@ fn of_unchanged_runs_one_a_column_none_is_told_to_be_ahead() {
     ));
     assert_eq!(
         compared["says"],
-        "3 columns side by side, of one run each: in none of 17 cases it is known who is ahead."
+        "3 columns side by side, of one run each: in none of 17 cases is it known who is ahead."
     );
     for row in compared["rows"].as_array().unwrap() {
         let ranking = row["ranking"].as_array().unwrap();

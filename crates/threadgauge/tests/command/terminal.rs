@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -24,8 +25,8 @@ const RUN: [&str; 8] = [
     "results",
 ];
 
-/// What the command writes to a terminal of this name and so many columns, as it is, and how it ends.
-pub fn on_a_terminal(named: &str, columns: u16, dir: &Path, arguments: &[&str]) -> (ExitStatus, String) {
+/// A terminal of so many columns: its end that we hold, and the one for a child.
+pub fn terminal(columns: u16) -> (File, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -40,19 +41,30 @@ pub fn on_a_terminal(named: &str, columns: u16, dir: &Path, arguments: &[&str]) 
     // Not the terminal of this process, which its end would end, too; and no other child keeps it open.
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let theirs = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+    (ours.into(), theirs)
+}
+
+/// Starts a command that holds the other end of our terminal: what it writes there, and how it ends.
+pub fn written(mut command: Command, mut ours: File) -> (ExitStatus, String) {
+    let mut child = command.spawn().unwrap();
+    // It holds the terminal, too; the last to close it ends what we read.
+    drop(command);
+    let mut written = Vec::new();
+    // Linux says the end of a terminal by an error.
+    let _ = ours.read_to_end(&mut written);
+    (child.wait().unwrap(), text(&written))
+}
+
+/// What the command writes to a terminal of this name and so many columns, as it is, and how it ends.
+pub fn on_a_terminal(named: &str, columns: u16, dir: &Path, arguments: &[&str]) -> (ExitStatus, String) {
+    let (ours, theirs) = terminal(columns);
     let mut command = command(dir, arguments);
     command
         .env("TERM", named)
         .env_remove("NO_COLOR")
         .stdout(Stdio::from(theirs.try_clone().unwrap()))
         .stderr(Stdio::from(theirs));
-    let mut child = command.spawn().unwrap();
-    // It holds the terminal, too; the last to close it ends what we read.
-    drop(command);
-    let mut drawn = Vec::new();
-    // Linux says the end of a terminal by an error.
-    let _ = File::from(ours).read_to_end(&mut drawn);
-    (child.wait().unwrap(), text(&drawn))
+    written(command, ours)
 }
 
 /// A line without what steers a terminal.

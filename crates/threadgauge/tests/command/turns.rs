@@ -282,23 +282,26 @@ fn a_run_of_another_user_is_refused_and_the_one_that_waits_waits_on() {
     assert_eq!(waits.end().0, Some(0));
 }
 
+/// Two runs that took turns, of which a case takes so many ns; each with these options beside six rounds of `null`.
+fn stored_pair(dir: &Path, [one, other]: [(&str, f64); 2], options: impl Fn(&str) -> Vec<String>) {
+    for ((name, ns), (partner, _)) in [(one, other), (other, one)] {
+        let record = RunRecord {
+            in_turns_with: Some(partner.to_owned()),
+            options: [vec!["null".to_owned(), "--rounds 6".to_owned()], options(name)].concat(),
+            ..record(name)
+        };
+        let clock = Params::new().with("what", "clock").with("cpus", 1);
+        stored_case(&dir.join(name), &record, clock, |round, copy| {
+            (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
+        });
+    }
+}
+
 #[test]
 fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
     let dir = tempfile::tempdir().unwrap();
     // Of the two runs that are compared nothing but a pair in turns calls this case slower.
-    let store = |name: &str, partner: &str, ns: f64| {
-        let record = RunRecord {
-            in_turns_with: Some(partner.to_owned()),
-            options: vec!["null".to_owned(), "--rounds 6".to_owned()],
-            ..record(name)
-        };
-        let clock = Params::new().with("what", "clock").with("cpus", 1);
-        stored_case(&dir.path().join(name), &record, clock, |round, copy| {
-            (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
-        });
-    };
-    store("a", "b", 100.0);
-    store("b", "a", 200.0);
+    stored_pair(dir.path(), [("a", 100.0), ("b", 200.0)], |_| Vec::new());
     let before = json(&threadgauge(dir.path(), &["compare", "a", "b", "--json"]));
     assert_eq!(before["rows"][0]["verdict"], "slower", "{before}");
     let rerun = [
@@ -339,8 +342,7 @@ fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
         text(&failing.stderr)
     );
     // Nothing is flagged of a run against its equal.
-    store("c", "d", 100.0);
-    store("d", "c", 100.0);
+    stored_pair(dir.path(), [("c", 100.0), ("d", 100.0)], |_| Vec::new());
     let none = threadgauge(dir.path(), &["compare", "c", "d", "--rerun", "./none"]);
     assert_eq!(none.status.code(), Some(0), "{}", text(&none.stderr));
     assert!(
@@ -353,23 +355,9 @@ fn what_is_flagged_is_measured_again_by_both_programs_in_turns() {
 #[test]
 fn what_was_measured_in_two_states_is_measured_again_in_them() {
     let dir = tempfile::tempdir().unwrap();
-    let store = |name: &str, partner: &str, ns: f64| {
-        let record = RunRecord {
-            in_turns_with: Some(partner.to_owned()),
-            options: vec![
-                "null".to_owned(),
-                "--rounds 6".to_owned(),
-                format!("--before-try echo {name} >> log"),
-            ],
-            ..record(name)
-        };
-        let clock = Params::new().with("what", "clock").with("cpus", 1);
-        stored_case(&dir.path().join(name), &record, clock, |round, copy| {
-            (ns * (1.0 + 0.001 * f64::from((round * 3 + copy) % 7)), false)
-        });
-    };
-    store("a", "b", 100.0);
-    store("b", "a", 200.0);
+    stored_pair(dir.path(), [("a", 100.0), ("b", 200.0)], |name| {
+        vec![format!("--before-try echo {name} >> log")]
+    });
     let program = env!("CARGO_BIN_EXE_threadgauge");
     let output = threadgauge(dir.path(), &["compare", "a", "b", "--json", "--rerun", program]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

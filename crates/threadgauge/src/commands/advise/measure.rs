@@ -56,8 +56,10 @@ pub struct Measured {
     /// Why what was advised was not measured; none where it was.
     pub unmeasured: Option<String>,
     /// The goal for 99 of 100, as much shorter as the tasks, s.
+    #[serde(skip)]
     goal_s: Option<f64>,
-    /// By so much a way may be longer than the best and be as good, s.
+    /// By so much a way may be longer than the best and be as good, as much shorter, s.
+    #[serde(skip)]
     unseen_s: f64,
 }
 
@@ -69,7 +71,7 @@ pub struct Row {
     pub way: String,
     /// In plain words.
     pub says: String,
-    /// Tasks at once; in the twin of a longer list as many fewer.
+    /// Tasks at once; in the twin of a longer list fewer in proportion.
     pub at_once: usize,
     /// Whether the workload allows it: isolation, a person who waits.
     pub is_allowed: bool,
@@ -190,7 +192,7 @@ pub fn measure(
         counted(twin.tasks, "task"),
         match advice.workload.coming {
             Coming::Batch(all) if all > twin.tasks => format!(
-                " of {}, and as many fewer at once",
+                " in place of {}, with fewer at once in proportion",
                 threadgauge_results::units::count(all)
             ),
             _ => String::new(),
@@ -363,7 +365,7 @@ fn read(
         confirms: false,
         unmeasured: None,
         goal_s: twin.workload.goal_s.map(|goal_s| goal_s * twin.scale),
-        unseen_s: unseen_s(&twin.workload),
+        unseen_s: unseen_s(&twin.workload) * twin.scale,
         ways,
     })
 }
