@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: what the tests need beyond Rust and a C compiler.
 //!
-//! Debian packages by apt-get, two npm packages, one of cargo's, the crates of a guest and a newer Java by pip, each
+//! Debian packages by apt-get, three npm packages, one of cargo's, the crates of a guest and a newer Java by pip, each
 //! only where it is missing. Where this cannot install, it says exactly what to install; it never changes anything else
 //! on the machine.
 
@@ -12,13 +12,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// Where the browser test lives.
+/// Where the browser test lives, and all that npm installs.
 pub const BROWSER_TESTS: &str = "tests/browser";
 
 /// What a chore is going to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// `cargo xtask test`: a browser and what drives it; Python, for one of the clients; the runtimes of the guests.
+    /// `cargo xtask test`: a browser and what drives it; actionlint, for a workflow in the documents; Python, for one
+    /// of the clients; the runtimes of the guests.
     Tests,
     /// `cargo xtask check-deep` as well: valgrind, cargo-mutants.
     Deep,
@@ -142,7 +143,7 @@ pub fn install(need: Need) -> Result<()> {
     }
     newer_java()?;
     if node_modules_are_stale() {
-        eprintln!("installing the browser tests' packages with npm");
+        eprintln!("installing the packages of {BROWSER_TESTS} with npm");
         shell::run_patiently(
             shell::command("npm")
                 .args(["ci", "--no-audit", "--no-fund"])

