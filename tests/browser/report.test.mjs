@@ -326,16 +326,19 @@ describe("elsewhere", () => {
     });
   });
 
-  test("on paper it is dark on white and keeps within the sheet", async () => {
-    for (const colorScheme of ["light", "dark"]) {
-      await open({ viewport: { width: 718, height: 1000 }, colorScheme }, async (page) => {
-        await page.emulateMedia({ media: "print", colorScheme });
-        assert.deepEqual(await page.evaluate(inPage.overflow), []);
-        assert.ok(await page.evaluate(inPage.groundIsLight), `printed from ${colorScheme}, the ground is light`);
-        assert.deepEqual(await page.evaluate(inPage.faintText), []);
-        const sheet = await page.pdf({ format: "A4" });
-        assert.equal(sheet.subarray(0, 5).toString(), "%PDF-");
-      });
-    }
-  });
+  // Of the further pages the last are a comparison and a history.
+  for (const file of [PAGE, ...MORE.slice(-2)]) {
+    test(`on paper it is dark on white and keeps within the sheet: ${nameOf(file)}`, async () => {
+      for (const colorScheme of ["light", "dark"]) {
+        await open({ file, viewport: { width: 718, height: 1000 }, colorScheme }, async (page) => {
+          await page.emulateMedia({ media: "print", colorScheme });
+          assert.deepEqual(await page.evaluate(inPage.overflow), []);
+          assert.ok(await page.evaluate(inPage.groundIsLight), `printed from ${colorScheme}, the ground is light`);
+          assert.deepEqual(await page.evaluate(inPage.faintText), []);
+          const sheet = await page.pdf({ format: "A4" });
+          assert.equal(sheet.subarray(0, 5).toString(), "%PDF-");
+        });
+      }
+    });
+  }
 });

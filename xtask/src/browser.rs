@@ -1,4 +1,4 @@
-//! `cargo xtask browser`: the report of a real run, opened in a headless Chromium.
+//! `cargo xtask browser`: the report of a real run, and pages of several, opened in a headless Chromium.
 //!
 //! The page is made by today's code from the newest standard run of all under `runs/`: real samples, enough
 //! rounds for intervals, and the same on a busy machine as on a quiet one. Where there is none, from a run
@@ -27,6 +27,16 @@ const RUN: &[&str] = &[
 
 /// Stored runs of experiments that the two above leave out, for their charts.
 const MORE: [&str; 5] = ["computing", "contention", "keeping", "ring", "wake"];
+
+/// Stored runs beside one another on a page, of machines of two sizes, with a source's table.
+const SIDES: [&str; 3] = [
+    "golden/computing",
+    "2026-11-27-contention-servers-16",
+    "golden/server-designs",
+];
+
+/// Stored runs that have a course.
+const COURSE: [&str; 1] = ["2026-11-28-gate"];
 
 /// Stored runs of other kinds of pages: one that begins with what its experiments answer, one with failed cases and a
 /// warning. A load is the third, of which no run is stored.
@@ -59,7 +69,10 @@ pub fn run(page: Option<&Path>, pictures: Option<&Path>) -> Result<()> {
             .map(|name| report(&golden.join(name), &folder.path().join(name)));
         made.collect()
     };
-    let more = env::join_paths(golden(&MORE)?)?;
+    let of_several = [("compare", &SIDES[..]), ("history", &COURSE[..])];
+    let of_several = of_several.map(|(command, of)| printed(command, of, &folder.path().join(command)));
+    let of_several: Result<Vec<PathBuf>> = of_several.into_iter().collect();
+    let more = env::join_paths(golden(&MORE)?.into_iter().chain(of_several?))?;
     let load = make_load(&folder.path().join("load"))?;
     let kinds = env::join_paths(golden(&KINDS)?.into_iter().chain([load]))?;
     let mut node = shell::command("node");
@@ -89,6 +102,18 @@ fn make_page(out: &Path) -> Result<PathBuf> {
 fn report(run: &Path, out: &Path) -> Result<PathBuf> {
     let run = run.to_str().context("the name of a stored run is not text")?;
     make(&["report", run], out)
+}
+
+/// The page that a command prints of several stored runs, by today's code.
+fn printed(command: &str, of: &[&str], out: &Path) -> Result<PathBuf> {
+    let threadgauge = shell::build(shell::Profile::Debug)?;
+    let mut print = shell::command_at(&threadgauge);
+    print.arg(command).args(["--format", "html"]);
+    print.args(of.iter().map(|run| Path::new(runs::RUNS).join(run)));
+    let html = shell::output(&mut print)?;
+    let page = out.join("page.html");
+    fs::create_dir_all(out).and_then(|()| fs::write(&page, html))?;
+    Ok(page)
 }
 
 /// The report of a load on a server of ours.

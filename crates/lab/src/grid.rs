@@ -45,8 +45,8 @@ impl Plan {
     /// in length, give the short ones more work rather than more tries.
     #[must_use]
     pub fn tries(&self) -> u32 {
-        let mut able = self.cases.iter().filter(|c| c.skip.is_none());
-        1 + u32::from(able.all(|case| case.estimate <= SHORT))
+        let able = self.cases.iter().filter(|c| c.skip.is_none());
+        able.map(PlannedCase::tries).min().unwrap_or(2)
     }
 }
 
@@ -77,6 +77,17 @@ impl PlannedCase {
             check: |params| P::read(params).map(drop),
             takes: None,
         }
+    }
+
+    /// How many tries a sample of it takes by itself.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        1 + u32::from(self.estimate <= SHORT)
+    }
+
+    /// Makes it one that is not short.
+    pub fn lengthen(&mut self) {
+        self.estimate = self.estimate.max(SHORT + Duration::from_millis(1));
     }
 
     /// How long a worker may take before it is ended: generous, since machines differ.

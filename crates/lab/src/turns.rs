@@ -10,8 +10,11 @@
 //! that try alone. What a run says never goes back: a repeat of an earlier try is said as the place where it is taken.
 //! Else the other run, having heard of a later try, would be measuring by then. When one run ends, the other goes on
 //! alone.
+//!
+//! Two states of one machine may have other CPUs, and so other cases. Of their plans both measure what both have.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -119,21 +122,46 @@ pub struct Greeting {
     pub profile: (String, Option<u32>),
     /// Every case that is measured and every reference case, in order, and how many tries a sample takes.
     pub plan: Vec<(String, u32)>,
+    /// Whether it is one of two states of the machine. Its tries are then those of each case by itself.
+    #[serde(default)]
+    pub is_state: bool,
 }
 
 impl Greeting {
-    /// The seed of both, where the plans agree.
-    fn agree(&self, theirs: &Self, opened: bool) -> Result<u64, TurnsError> {
+    /// The seed and the plan of both, where they agree.
+    fn agree(&self, theirs: &Self, opened: bool) -> Result<(u64, Vec<(String, u32)>), TurnsError> {
         if self.protocol != theirs.protocol {
             return Err(TurnsError::OtherProtocol);
         }
-        if let Some(difference) = self.difference(theirs) {
+        let [ours, of_other] = match self.is_state && theirs.is_state {
+            true => [self.shared_with(theirs), theirs.shared_with(self)],
+            false => [self.clone(), theirs.clone()],
+        };
+        if let Some(difference) = ours.difference(&of_other) {
             return Err(TurnsError::OtherPlan(difference));
         }
-        match (self.seed, theirs.seed) {
-            (Some(ours), Some(theirs)) if ours != theirs => Err(TurnsError::OtherSeed { ours, theirs }),
-            (Some(seed), _) | (_, Some(seed)) => Ok(seed),
-            (None, None) => Ok(if opened { self.proposed } else { theirs.proposed }),
+        let seed = match (self.seed, theirs.seed) {
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                return Err(TurnsError::OtherSeed { ours, theirs });
+            }
+            (Some(seed), _) | (_, Some(seed)) => seed,
+            (None, None) if opened => self.proposed,
+            (None, None) => theirs.proposed,
+        };
+        Ok((seed, ours.plan))
+    }
+
+    /// The same with those of its cases that the other has, too, and of each as few tries as either has.
+    fn shared_with(&self, other: &Self) -> Self {
+        let others = other.plan.iter().map(|(case, tries)| (case.as_str(), *tries));
+        let others: BTreeMap<&str, u32> = others.collect();
+        let shared = self.plan.iter().filter_map(|(case, tries)| {
+            let theirs = others.get(case.as_str())?;
+            Some((case.clone(), *tries.min(theirs)))
+        });
+        Self {
+            plan: shared.collect(),
+            ..self.clone()
         }
     }
 
@@ -150,6 +178,9 @@ impl Greeting {
     fn difference(&self, theirs: &Self) -> Option<String> {
         if self.profile != theirs.profile {
             return Some("has another profile or other --rounds".to_owned());
+        }
+        if self.is_state && self.plan.is_empty() {
+            return Some("has none of the cases of this one".to_owned());
         }
         if self.plan == theirs.plan {
             return None;
@@ -229,6 +260,8 @@ pub struct Met {
     pub id: String,
     /// The seed of both.
     pub seed: u64,
+    /// What both measure, as it was said in the greeting.
+    pub plan: Vec<(String, u32)>,
     /// Who the other is.
     pub who: String,
 }
@@ -327,8 +360,10 @@ impl Turns {
         if !opened {
             other.peer.say(greeting).map_err(stranger)?;
         }
+        let (seed, plan) = greeting.agree(&theirs, opened)?;
         Ok(Met {
-            seed: greeting.agree(&theirs, opened)?,
+            seed,
+            plan,
             id: theirs.id,
             turns: Self {
                 other: Some(other),
@@ -481,6 +516,7 @@ mod tests {
             proposed: u64::from(id.as_bytes()[0]),
             profile: ("quick".to_owned(), None),
             plan: vec![("e/a=1".to_owned(), 1), ("e/a=2".to_owned(), 3)],
+            is_state: false,
         }
     }
 
@@ -766,6 +802,43 @@ mod tests {
         assert!(says(|plan| plan.truncate(1)).contains("does not measure e/a=2"));
         assert!(says(|plan| plan.push(("e/a=3".to_owned(), 1))).contains("measures e/a=3, which"));
         assert!(says(|plan| plan.reverse()).contains("in another order"));
+    }
+
+    #[test]
+    fn of_two_states_what_both_have_is_measured() {
+        let state = |id: &str, plan: &[(&str, u32)]| Greeting {
+            plan: plan
+                .iter()
+                .map(|(case, tries)| ((*case).to_owned(), *tries))
+                .collect(),
+            is_state: true,
+            ..greeting(id, None)
+        };
+        let a = state("a", &[("e/a=1", 2), ("e/a=2", 1), ("e/a=all", 1), ("e/a=1", 2)]);
+        let b = state("b", &[("e/a=1", 2), ("e/a=all", 2), ("f/a=1", 1), ("e/a=1", 2)]);
+        let both = [("e/a=1", 2_u32), ("e/a=all", 1), ("e/a=1", 2)];
+        let both = both.map(|(case, tries)| (case.to_owned(), tries));
+        assert_eq!(
+            meet_both(&a, &b).map(|met| met.unwrap().plan),
+            [both.clone(), both]
+        );
+        let refused = |other: &Greeting| {
+            let [refused, _] = meet_both(&a, other).map(|met| met.unwrap_err().to_string());
+            refused
+        };
+        // Only where both are states of one machine.
+        let says = refused(&Greeting {
+            is_state: false,
+            ..b.clone()
+        });
+        assert!(says.contains("does not measure e/a=2"), "{says}");
+        let says = refused(&state("b", &[("f/a=1", 1)]));
+        assert!(says.contains("has none of the cases"), "{says}");
+        let says = refused(&state("b", &[("e/a=all", 1), ("e/a=1", 1)]));
+        assert!(
+            says.contains("in another order, or another reference case"),
+            "{says}"
+        );
     }
 
     #[test]

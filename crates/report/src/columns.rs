@@ -11,30 +11,50 @@ use threadgauge_results::units::{self, Scale, counted};
 use threadgauge_results::{CaseRow, Cost, Results, SideBySide};
 
 use crate::Style;
-use crate::costs;
 use crate::markdown::cell;
 use crate::terminal::text::{Ink, clean, painted, paragraph};
+use crate::{costs, merged};
 
-/// What is known, in a line: of how many cases each column is ahead, and of how many none is.
+/// What is known, in a line: of how many cases each column is ahead, and of how many none is; apart from them of those
+/// on all CPUs of each.
 pub(crate) fn ahead_line(of: &SideBySide) -> String {
     let columns = counted(of.columns.len(), "column");
-    let cases = counted(of.rows.len(), "case");
     if of.columns.iter().all(|column| column.runs == 1) {
         return format!(
-            "{columns} side by side, of one run each: in none of {cases} is it known who is ahead."
+            "{columns} side by side, of one run each: in none of {} is it known who is ahead.",
+            counted(of.rows.len(), "case")
         );
     }
-    let ahead: Vec<Option<usize>> = of.rows.iter().map(CaseRow::ahead).collect();
+    let (on_all, alike): (Vec<&CaseRow>, Vec<&CaseRow>) =
+        of.rows.iter().partition(|row| row.differs_in_cpus());
+    let mut line = format!("{columns} side by side. Of {}.", ahead_in(of, &alike));
+    if !on_all.is_empty() {
+        let _ = write!(
+            line,
+            " On all CPUs of each, {UNEQUAL}, of {}.",
+            ahead_in(of, &on_all)
+        );
+    }
+    line
+}
+
+/// In how many of these cases each column is ahead.
+fn ahead_in(of: &SideBySide, rows: &[&CaseRow]) -> String {
+    let ahead: Vec<Option<usize>> = rows.iter().map(|row| row.ahead()).collect();
     let parts = of.columns.iter().enumerate().map(|(i, column)| {
         let cases = ahead.iter().filter(|first| **first == Some(i)).count();
         format!("{} is ahead in {cases}", column.name)
     });
     let open = ahead.iter().filter(|first| first.is_none()).count();
     format!(
-        "{columns} side by side. Of {cases} {}; in {open} no one is told from the others.",
+        "{} {}; in {open} no one is told from the others",
+        counted(rows.len(), "case"),
         parts.collect::<Vec<_>>().join(", "),
     )
 }
+
+/// What is said of all CPUs where columns differ in their number.
+const UNEQUAL: &str = "not equally many";
 
 /// A cost of the list of ten, in all columns.
 pub(crate) struct CostRow<'a> {
@@ -74,12 +94,26 @@ pub(crate) fn cost(cost: Option<&Cost>) -> String {
     )
 }
 
-/// The figure of a column, in the scale of its row.
+/// What a row is of, and whether its columns differ in the number of CPUs.
+pub(crate) fn called(row: &CaseRow) -> String {
+    let metric = units::metric_name(&row.metric);
+    if row.differs_in_cpus() {
+        format!("{}, {metric}; all CPUs of each, {UNEQUAL}", row.case)
+    } else {
+        format!("{}, {metric}", row.case)
+    }
+}
+
+/// The figure of a column, in the scale of its row; where columns differ in the number of CPUs, with that.
 pub(crate) fn figure(row: &CaseRow, column: usize) -> String {
-    row.figures[column].map_or_else(
-        || "–".to_owned(),
-        |figure| scale(row).estimate(figure.value, figure.ci95),
-    )
+    let Some(figure) = row.figures[column] else {
+        return "–".to_owned();
+    };
+    let shown = scale(row).estimate(figure.value, figure.ci95);
+    match row.all_cpus.get(column).copied().flatten() {
+        Some(cpus) => format!("{shown} on {}", counted(cpus as usize, "CPU")),
+        None => shown,
+    }
 }
 
 /// One scale for all figures of a case.
@@ -109,8 +143,20 @@ fn against(ratio: f64, ci95: Option<[f64; 2]>, apart: bool) -> String {
     format!("{sign}{}", Scale::of("ratio", ratio).estimate(ratio, ci95))
 }
 
-pub(crate) const ABOUT_ORDER: &str = "Each case has its best first; behind the others is their ratio to it with its interval, ≈ where \
+/// How the rows are read.
+pub(crate) fn about_order<'a>(rows: impl IntoIterator<Item = &'a CaseRow>) -> String {
+    if rows.into_iter().any(CaseRow::differs_in_cpus) {
+        format!("{ABOUT_ORDER} {ABOUT_ALL_CPUS}")
+    } else {
+        ABOUT_ORDER.to_owned()
+    }
+}
+
+const ABOUT_ORDER: &str = "Each case has its best first; behind the others is their ratio to it with its interval, ≈ where \
     they are not told apart, and ? where nothing is known of that, as of one run each.";
+
+const ABOUT_ALL_CPUS: &str = "A case of all CPUs is each machine's with all that it has: with other CPUs, and, where it says \
+    so many × all, with so many units for each of them. Who is ahead there may be for their number alone.";
 
 /// The columns for a terminal: who is ahead, what differs, the costs, and each case with its columns in order.
 #[must_use]
@@ -163,9 +209,10 @@ pub fn columns_text(of: &SideBySide, runs: &[&Results], style: &Style) -> String
             experiment = &row.experiment;
             out.push('\n');
             out.push_str(&painted(style, Ink::Bold, experiment, ""));
-            out.push_str(&paragraph(ABOUT_ORDER, style.width, ""));
+            let own = of.rows.iter().filter(|other| other.experiment == experiment);
+            out.push_str(&paragraph(&about_order(own), style.width, ""));
         }
-        let head = format!("{}, {}", clean(&row.case), units::metric_name(&row.metric));
+        let head = clean(&called(row));
         let places = row.ranking.iter().enumerate().map(|(place, placed)| {
             let figure = figure(row, placed.column);
             let against = match place {
@@ -243,11 +290,10 @@ pub fn columns_markdown(of: &SideBySide, runs: &[&Results]) -> String {
         });
         table(&mut out, &heads("", None), rows.collect());
     }
-    let _ = writeln!(out, "## Cases\n\n{ABOUT_ORDER}\n");
+    let _ = writeln!(out, "## Cases\n\n{}\n", about_order(&of.rows));
     let rows = of.rows.iter().map(|row| {
         let figures = (0..of.columns.len()).map(|column| cell(&figure(row, column)));
-        let name = format!("{}, {}", cell(&row.case), cell(&row.metric));
-        std::iter::once(name)
+        std::iter::once(cell(&called(row)))
             .chain(figures)
             .chain([cell(&order(of, row))])
             .collect()
@@ -259,7 +305,8 @@ pub fn columns_markdown(of: &SideBySide, runs: &[&Results]) -> String {
 }
 
 /// The columns as JSON: `says` (who is ahead, in a line), `columns`, `differs`, `warnings`, `costs` (`name`, and by
-/// column `value`, `ci95`, `unit`), `rows` (with `figures` by column and the `ranking`, best first).
+/// column `value`, `ci95`, `unit`), `tables` (by `experiment`, each with a column a run), `rows` (with `figures` by
+/// column, the `ranking`, best first, and `all_cpus` by column where that differs).
 #[must_use]
 pub fn columns_json(of: &SideBySide, runs: &[&Results]) -> String {
     let costs: Vec<_> = costs_of(runs)
@@ -271,12 +318,18 @@ pub fn columns_json(of: &SideBySide, runs: &[&Results]) -> String {
             json!({"name": row.name, "costs": row.costs.iter().map(cost).collect::<Vec<_>>()})
         })
         .collect();
+    let names: Vec<&str> = of.columns.iter().map(|column| column.name.as_str()).collect();
+    let tables: Vec<_> = merged::tables(&names, runs)
+        .into_iter()
+        .map(|(experiment, table)| json!({"experiment": experiment, "table": table}))
+        .collect();
     let document = json!({
         "says": ahead_line(of),
         "columns": of.columns,
         "differs": of.differs,
         "warnings": of.warnings,
         "costs": costs,
+        "tables": tables,
         "rows": of.rows,
     });
     format!("{document:#}")
@@ -284,7 +337,7 @@ pub fn columns_json(of: &SideBySide, runs: &[&Results]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use threadgauge_results::Column;
+    use threadgauge_results::{Column, Placed, Quantity};
 
     use super::*;
 
@@ -295,21 +348,74 @@ mod tests {
         assert!(against(1.2, None, false).starts_with("? 1.2"));
     }
 
+    fn columns(runs: [usize; 2], rows: Vec<CaseRow>) -> SideBySide {
+        let column = |runs| Column {
+            name: "a".to_owned(),
+            of: "a".to_owned(),
+            runs,
+        };
+        SideBySide {
+            columns: runs.map(column).to_vec(),
+            differs: Vec::new(),
+            warnings: Vec::new(),
+            rows,
+        }
+    }
+
+    #[test]
+    fn a_row_of_unequally_many_cpus_says_so_and_is_counted_apart() {
+        let row = |all_cpus: &[Option<u64>]| CaseRow {
+            experiment: "compute".to_owned(),
+            case: "compute/units=all,cpus=all".to_owned(),
+            metric: "elapsed_ns".to_owned(),
+            unit: "ns".to_owned(),
+            figures: vec![
+                Some(Quantity {
+                    value: 100.0,
+                    ci95: None
+                });
+                2
+            ],
+            ranking: [0, 1]
+                .map(|column| Placed {
+                    column,
+                    ratio: 1.0,
+                    ci95: None,
+                    apart: column == 1,
+                })
+                .to_vec(),
+            all_cpus: all_cpus.to_vec(),
+        };
+        let (alike, differs) = (row(&[]), row(&[Some(1), Some(16)]));
+        assert_eq!(called(&alike), "compute/units=all,cpus=all, elapsed");
+        assert_eq!(
+            called(&differs),
+            "compute/units=all,cpus=all, elapsed; all CPUs of each, not equally many"
+        );
+        assert_eq!([0, 1].map(|column| figure(&alike, column)), ["100 ns", "100 ns"]);
+        let on = ["100 ns on 1 CPU", "100 ns on 16 CPUs"];
+        assert_eq!([0, 1].map(|column| figure(&differs, column)), on);
+        let both = columns([3, 3], vec![alike, differs]);
+        assert_eq!(
+            ahead_line(&both),
+            "2 columns side by side. Of 1 case a is ahead in 1, a is ahead in 0; in 0 no one is told from the others. On all \
+             CPUs of each, not equally many, of 1 case a is ahead in 1, a is ahead in 0; in 0 no one is told from the others."
+        );
+        for text in [
+            columns_text(&both, &[], &Style::default()),
+            columns_markdown(&both, &[]),
+            crate::columns_html(&both, &[]),
+        ] {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in ["on 16 CPUs", "may be for their number alone"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+
     #[test]
     fn of_columns_of_one_run_each_none_is_ahead() {
-        let of = |runs: [usize; 2]| {
-            let column = |runs| Column {
-                name: "a".to_owned(),
-                of: "a".to_owned(),
-                runs,
-            };
-            ahead_line(&SideBySide {
-                columns: runs.map(column).to_vec(),
-                differs: Vec::new(),
-                warnings: Vec::new(),
-                rows: Vec::new(),
-            })
-        };
+        let of = |runs| ahead_line(&columns(runs, Vec::new()));
         let single = "2 columns side by side, of one run each: in none of 0 cases is it known who is ahead.";
         assert_eq!(of([1, 1]), single);
         let several = "2 columns side by side. Of 0 cases a is ahead in 0, a is ahead in 0; in 0 no one is told from the \

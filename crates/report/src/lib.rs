@@ -21,6 +21,7 @@ mod history;
 mod html;
 mod lead;
 mod markdown;
+mod merged;
 mod picture;
 mod questions;
 mod sample;

@@ -1,5 +1,6 @@
 //! Runs compared: two, two sides of several, or more side by side.
 
+mod all_cpus;
 mod columns;
 mod compared;
 mod emulated;
@@ -17,5 +18,5 @@ pub use compared::{BetweenRuns, Compared, Known, Order, Repeated, RunData, SideE
 pub(crate) use emulated::is_emulated;
 pub use setting::machine_differences;
 pub use several::{check_sides, compare_sides};
-pub use states::{OfStates, differ_in_state, ratio_of_states, two_states};
+pub use states::{OfStates, differ_in_state, named_by_all_cpus, ratio_of_states, two_states, with_all_cpus};
 pub use two::{ALPHA, compare, false_alarms, null_control};

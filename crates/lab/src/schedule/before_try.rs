@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
+use threadgauge_machine::{CpuList, allowed_cpus};
 
 /// A switch of a state takes milliseconds; who waits for ever is told so.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -19,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct BeforeTry {
     command: String,
     longest: Duration,
+    /// Those that this process had in the state when all was planned, once that is known.
+    cpus: Option<CpuList>,
 }
 
 /// Why the machine may not be in the state that was asked for.
@@ -36,7 +39,20 @@ impl BeforeTry {
         Self {
             command: command.into(),
             longest: LONGEST,
+            cpus: None,
         }
+    }
+
+    /// Runs it before anything is planned, since a state may have CPUs of its own: those that this process has then it
+    /// is to have after each later [run](Self::run), too.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and if the CPUs cannot be read.
+    pub fn run_first(self, is_interrupted: impl FnMut() -> bool) -> Result<Self, BeforeTryError> {
+        self.run(is_interrupted)?;
+        let cpus = Some(self.cpus_here()?);
+        Ok(Self { cpus, ..self })
     }
 
     /// Runs it by `sh`, without input; what it prints is not shown, what it says on standard error is. Blocks until it
@@ -44,13 +60,10 @@ impl BeforeTry {
     ///
     /// # Errors
     ///
-    /// It cannot be started, fails, or does not end or is interrupted, in which case it is killed with all that it has
-    /// started in its process group.
+    /// It cannot be started, fails, or leaves this process other CPUs than it was planned for. It does not end or is
+    /// interrupted: then it is killed with all that it has started in its process group.
     pub fn run(&self, mut is_interrupted: impl FnMut() -> bool) -> Result<(), BeforeTryError> {
-        let error = |why: String| BeforeTryError {
-            command: self.command.clone(),
-            why,
-        };
+        let error = |why| self.error(why);
         let mut child = self
             .start()
             .map_err(|why| error(format!("cannot be started: {why}")))?;
@@ -74,8 +87,33 @@ impl BeforeTry {
             }
         };
         match status.success() {
-            true => Ok(()),
+            true => self.keeps_cpus(),
             false => Err(error(format!("ended with {status}; what it said stands above"))),
+        }
+    }
+
+    fn keeps_cpus(&self) -> Result<(), BeforeTryError> {
+        let Some(planned) = &self.cpus else {
+            return Ok(());
+        };
+        let here = self.cpus_here()?;
+        match here == *planned {
+            true => Ok(()),
+            false => Err(self.error(format!(
+                "left this run CPUs {here}, and it was planned for CPUs {planned}, which were there after the command \
+                 first ran"
+            ))),
+        }
+    }
+
+    fn cpus_here(&self) -> Result<CpuList, BeforeTryError> {
+        allowed_cpus().map_err(|why| self.error(format!("ran, and which CPUs it left cannot be read: {why}")))
+    }
+
+    fn error(&self, why: String) -> BeforeTryError {
+        BeforeTryError {
+            command: self.command.clone(),
+            why,
         }
     }
 
@@ -116,6 +154,21 @@ mod tests {
         );
         assert!(why("/no/such/program 2>/dev/null").contains("ended with exit status: 127"));
         assert!(why("kill -9 $$").contains("signal: 9"));
+    }
+
+    #[test]
+    fn one_that_leaves_other_cpus_than_all_was_planned_for_is_refused() {
+        let first = BeforeTry::new("true").run_first(|| false).unwrap();
+        first.run(|| false).unwrap();
+        let planned = CpuList::new([0, 60_000]);
+        let other = BeforeTry {
+            cpus: Some(planned.clone()),
+            ..first
+        };
+        let why = other.run(|| false).unwrap_err().to_string();
+        let here = allowed_cpus().unwrap();
+        let says = format!("left this run CPUs {here}, and it was planned for CPUs {planned}");
+        assert!(why.contains(&says), "{why}");
     }
 
     #[test]

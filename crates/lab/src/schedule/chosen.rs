@@ -1,8 +1,9 @@
 //! An experiment and the cases of it that run: planned, stored, and read back; with the time they are expected to take.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use threadgauge_results::{StoredCase, StoredExperiment};
+use threadgauge_results::{Lack, Need, StoredCase, StoredExperiment, with_all_cpus};
 
 use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
@@ -89,6 +90,33 @@ impl Chosen {
         let tries = self.plan.tries();
         self.able()
             .map(move |c| (c.params.case_id(self.experiment.id), tries))
+    }
+
+    /// The same in a state of the machine that has so many CPUs: what has all of them is called alike in every state,
+    /// and each case has as many tries as by itself.
+    pub fn measured_in_state(&self, cpus: u64) -> impl Iterator<Item = (String, u32)> {
+        let name = move |case: &PlannedCase| with_all_cpus(&case.params, Some(cpus));
+        self.able()
+            .map(move |case| (name(case).case_id(self.experiment.id), case.tries()))
+    }
+
+    /// Skips the cases that are not among those of `both` states, and gives back how many. Where the other state takes
+    /// one try of a case, so does this one.
+    pub fn keep(&mut self, both: &BTreeMap<&str, u32>, cpus: u64) -> usize {
+        let mut left_out = 0;
+        for case in self.plan.cases.iter_mut().filter(|case| case.skip.is_none()) {
+            let name = with_all_cpus(&case.params, Some(cpus)).case_id(self.experiment.id);
+            match both.get(name.as_str()) {
+                Some(1) => case.lengthen(),
+                Some(_) => {}
+                None => {
+                    let says = "the other state does not have this case";
+                    case.skip = Some(Lack::new(Need::Profile, says));
+                    left_out += 1;
+                }
+            }
+        }
+        left_out
     }
 
     /// How long one try of it may take.

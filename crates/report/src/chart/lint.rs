@@ -1,4 +1,5 @@
-//! What is wrong with a chart as it is drawn: every figure of every stored run, on a wide page and on a narrow one.
+//! What is wrong with a chart as it is drawn: every figure of every stored run, of a history, and of several runs in
+//! one, on a wide page and on a narrow one.
 //!
 //! The places are read from the drawing and not from what draws it: the axes from their labelled ticks, the marks from
 //! their centres, and both are held against the figures. Fonts are not known here; a text is taken to be as wide as
@@ -27,8 +28,7 @@ type Faults = Vec<(&'static str, String)>;
 
 #[test]
 fn every_chart_of_every_stored_run_is_sound() {
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
-    let mut files = results_under(&runs);
+    let mut files = results_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join(RUNS));
     files.sort();
     assert!(files.len() > 20, "{files:?}");
     let found: Vec<(String, Faults)> = std::thread::scope(|scope| {
@@ -39,6 +39,13 @@ fn every_chart_of_every_stored_run_is_sound() {
         found.collect()
     });
     assert!(found.len() > 100, "{}", found.len());
+    assert_sound(found);
+}
+
+/// Where the stored runs are, from the crate.
+const RUNS: &str = "../../runs";
+
+fn assert_sound(found: Vec<(String, Faults)>) {
     let mut by_rule: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (chart, faults) in found {
         for (rule, what) in faults {
@@ -93,6 +100,41 @@ fn every_chart_of_a_history_is_sound() {
     }
 }
 
+/// Of machines of two sizes and of one: with lines that some of the runs have alone, and with more places in one.
+#[test]
+fn every_chart_with_a_line_a_run_is_sound() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join(RUNS);
+    let mut found: Vec<(String, Faults)> = Vec::new();
+    for (names, folders) in [
+        (
+            ["kernel 6.1, 2 CPUs", "kernel 6.6, 16 CPUs", "kernel 6.12, 2 CPUs"],
+            [
+                "2026-11-24-standard",
+                "2026-11-27-contention-servers-16",
+                "golden/server-designs",
+            ],
+        ),
+        (
+            ["kernel 6.1", "kernel 6.6", "kernel 6.12"],
+            ["2026-11-24-standard", "2026-11-23-quick", "golden/undisturbed"],
+        ),
+    ] {
+        let runs = folders.map(|folder| results(&runs.join(folder).join("results.json")));
+        let charts = crate::merged::charts(&names, &runs.each_ref());
+        assert!(charts.len() > 20, "{folders:?}: {}", charts.len());
+        found.push((
+            folders.join(", "),
+            titles(charts.iter().map(|(_, figure)| figure)),
+        ));
+        found.extend(
+            charts
+                .iter()
+                .map(|(_, figure)| (figure.title.clone(), faults(figure))),
+        );
+    }
+    assert_sound(found);
+}
+
 fn results_under(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -104,9 +146,13 @@ fn results_under(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+fn results(file: &Path) -> Results {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
 /// Every chart of a run, by its name, with its faults.
 fn of_run(file: &Path) -> Vec<(String, Faults)> {
-    let results: Results = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let results = results(file);
     let run = file.parent().and_then(Path::file_name).unwrap().to_string_lossy();
     let of_experiments = (results.experiments.iter())
         .flat_map(|e| e.figures.iter().map(|figure| (e.id.clone(), figure.clone())));

@@ -7,11 +7,16 @@ use super::cases::{self, Head};
 use super::figure;
 use super::text::{clean, coded, section_id, slug};
 
-/// One of an experiment; where it is long, its rest is folded.
+/// One of an experiment.
 pub(super) fn of_experiment(e: &ExperimentResult, table: &Table) -> Markup {
     let id = format!("{}-t-{}", section_id(&e.id), slug(&table.id));
+    folded(&id, &table.title, table)
+}
+
+/// Under an id and a name that nothing else of the page has; where it is long, its rest is folded.
+pub(super) fn folded(id: &str, name: &str, table: &Table) -> Markup {
     let caption = markup! { (clean(&table.title)) (note(table)) };
-    cases::folding(&id, &table.title, &caption, &heads(table), rows(table))
+    cases::folding(id, name, &caption, &heads(table), rows(table))
 }
 
 /// Those over several experiments, each a section: of a line that opens to the whole of it, but for what a unit costs

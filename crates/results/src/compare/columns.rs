@@ -6,16 +6,21 @@
 //! known how far runs of their machines lie apart, so there is no interval and neither is told from the other. Their
 //! rounds would have an interval, which is far too narrow: of unchanged runs it calls more than half of the cases
 //! apart.
+//!
+//! Beside the cases that columns share are those on all CPUs of each, where these are not equally many. Such a row says
+//! how many each has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use threadgauge_stats::{compare_pairs_of_runs, ratio_of_runs};
 
+use super::all_cpus::on_all_cpus;
 use super::compared::{Repeated, RunData, SideError};
 use super::emulated::emulated;
 use super::setting::{called, of_runs, what_differs};
 use super::several::{check_sides, figure};
+use super::states::cpus;
 use super::two::{ALPHA, BETTER};
 use crate::ExperimentResult;
 use crate::units::counted;
@@ -58,7 +63,7 @@ pub struct Fact {
 pub struct CaseRow {
     /// The id of its experiment.
     pub experiment: String,
-    /// Its own.
+    /// Its own; `…,cpus=all` where it is the case on all CPUs of each column.
     pub case: String,
     /// The experiment's first primary metric.
     pub metric: String,
@@ -68,6 +73,10 @@ pub struct CaseRow {
     pub figures: Vec<Option<Quantity>>,
     /// The columns that have a figure, the best first.
     pub ranking: Vec<Placed>,
+    /// By column, how many CPUs its case has, where it is on all CPUs of each and these are not equally many; null where
+    /// it has no such case. Empty where all columns have the same case.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub all_cpus: Vec<Option<u64>>,
 }
 
 /// A figure with its interval: the median over rounds of one run; of several their geometric mean, with the interval of
@@ -99,6 +108,12 @@ impl CaseRow {
     pub fn ahead(&self) -> Option<usize> {
         let (first, others) = self.ranking.split_first()?;
         (!others.is_empty() && others.iter().all(|other| other.apart)).then_some(first.column)
+    }
+
+    /// Whether its columns differ in the number of CPUs: then one may be ahead for that alone.
+    #[must_use]
+    pub const fn differs_in_cpus(&self) -> bool {
+        !self.all_cpus.is_empty()
     }
 }
 
@@ -228,47 +243,94 @@ fn settings(sides: &[Repeated], names: &[String]) -> Vec<String> {
     says
 }
 
-/// The cases that two columns or more have, in the order of the first that has them; and how many one alone has.
+/// A case as the columns have it.
+struct Shared<'a> {
+    experiment: &'a str,
+    /// What it is called in all of them.
+    name: String,
+    /// By column, the id of its own.
+    ids: Vec<Option<&'a str>>,
+    /// Whether it is the one on all CPUs of each column, however many these are.
+    is_on_all_cpus: bool,
+}
+
+impl Shared<'_> {
+    /// Whether several columns have it, and where it is on all CPUs, in numbers that differ: else one id says it.
+    fn is_a_row(&self) -> bool {
+        let mut ids = self.ids.iter().flatten();
+        let first = ids.next();
+        if self.is_on_all_cpus {
+            ids.any(|id| Some(id) != first)
+        } else {
+            ids.next().is_some()
+        }
+    }
+}
+
+/// The cases that two columns or more have, in the order of the first that has them, of each experiment those on all
+/// CPUs last; and how many are in no row.
 fn rows(sides: &[Repeated]) -> (Vec<CaseRow>, usize) {
-    let mut planned: Vec<(&str, &str)> = Vec::new();
-    let mut times: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for side in sides {
+    let all: Vec<Option<u64>> = sides.iter().map(|side| cpus(&side.runs[0])).collect();
+    let mut experiments: Vec<&str> = Vec::new();
+    let mut planned: Vec<Shared<'_>> = Vec::new();
+    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (column, side) in sides.iter().enumerate() {
         for experiment in &side.runs[0].results.experiments {
+            let id = experiment.id.as_str();
+            if !experiments.contains(&id) {
+                experiments.push(id);
+            }
             for case in &experiment.cases {
-                let key = (experiment.id.as_str(), case.id.as_str());
-                let count = times.entry(key).or_default();
-                *count += 1;
-                if *count == 1 {
-                    planned.push(key);
+                let on_all = on_all_cpus(&case.params, all[column]).into_iter();
+                let on_all = on_all.map(|params| (params.case_id(id), true));
+                for (name, is_on_all_cpus) in std::iter::once((case.id.clone(), false)).chain(on_all) {
+                    let place = *places.entry((id, name.clone())).or_insert_with(|| {
+                        planned.push(Shared {
+                            experiment: id,
+                            name,
+                            ids: vec![None; sides.len()],
+                            is_on_all_cpus,
+                        });
+                        planned.len() - 1
+                    });
+                    planned[place].ids[column] = Some(&case.id);
                 }
             }
         }
     }
-    let left_out = times.values().filter(|count| **count == 1).count();
-    let shared = planned.iter().filter(|key| times[*key] > 1);
-    (
-        shared.filter_map(|(id, case)| row(sides, id, case)).collect(),
-        left_out,
-    )
+    let (mut shared, alone): (Vec<_>, Vec<_>) = planned.into_iter().partition(Shared::is_a_row);
+    let in_rows: BTreeSet<&str> = shared
+        .iter()
+        .flat_map(|of| of.ids.iter().copied().flatten())
+        .collect();
+    let is_left_out = |of: &&Shared<'_>| {
+        let mut ids = of.ids.iter().flatten();
+        !of.is_on_all_cpus && !ids.any(|id| in_rows.contains(id))
+    };
+    let left_out = alone.iter().filter(is_left_out).count();
+    shared.sort_by_key(|of| {
+        let place = experiments.iter().position(|id| *id == of.experiment);
+        (place, of.is_on_all_cpus)
+    });
+    let rows = shared.iter().filter_map(|of| row(sides, &all, of)).collect();
+    (rows, left_out)
 }
 
 /// A case that has figures in some column.
-fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
+fn row(sides: &[Repeated], all: &[Option<u64>], shared: &Shared<'_>) -> Option<CaseRow> {
+    let id = shared.experiment;
     let experiment = sides.iter().find_map(|side| of(&side.runs[0], id))?;
     let metric = experiment.primary_metrics.first()?;
-    let values: Vec<Vec<f64>> = sides
-        .iter()
-        .map(|side| {
-            side.runs
-                .iter()
-                .filter_map(|run| figure(run, id, case, metric))
-                .collect()
+    let columns = || sides.iter().zip(&shared.ids);
+    let values: Vec<Vec<f64>> = columns()
+        .map(|(side, case)| {
+            let runs = side.runs.iter();
+            runs.filter_map(|run| figure(run, id, (*case)?, metric)).collect()
         })
         .collect();
-    let figures: Vec<Option<Quantity>> = sides
-        .iter()
+    let figures: Vec<Option<Quantity>> = columns()
         .zip(&values)
-        .map(|(side, values)| quantity(side, values, (id, case, metric)))
+        .map(|((side, case), values)| quantity(side, values, (id, (*case)?, metric)))
         .collect();
     if figures.iter().all(Option::is_none) {
         return None;
@@ -294,17 +356,22 @@ fn row(sides: &[Repeated], id: &str, case: &str) -> Option<CaseRow> {
         }
     });
     let ranking = placed.collect();
-    let unit = sides.iter().flat_map(|side| &side.runs).find_map(|run| {
-        let case = of(run, id)?.cases.iter().find(|of| of.id == case)?;
-        Some(case.summaries.get(metric)?.unit.clone())
+    let unit = columns().find_map(|(side, case)| {
+        side.runs.iter().find_map(|run| {
+            let mut cases = of(run, id)?.cases.iter();
+            let case = cases.find(|of| Some(of.id.as_str()) == *case)?;
+            Some(case.summaries.get(metric)?.unit.clone())
+        })
     });
+    let all_cpus = columns().zip(all).map(|((_, case), all)| case.and(*all));
     Some(CaseRow {
         experiment: id.to_owned(),
-        case: case.to_owned(),
+        case: shared.name.clone(),
         metric: metric.clone(),
         unit: unit.unwrap_or_default(),
         figures,
         ranking,
+        all_cpus: all_cpus.filter(|_| shared.is_on_all_cpus).collect(),
     })
 }
 
@@ -335,6 +402,7 @@ fn quantity(side: &Repeated, values: &[f64], (id, case, metric): (&str, &str, &s
 mod tests {
     use super::super::made::{timed, twelve};
     use super::*;
+    use crate::Params;
 
     fn run(name: &str, kernel: &str, factor: f64) -> RunData {
         let mut run = timed(name, &twelve(|n| if n == 3 { 1.0 } else { factor }), 1.0);
@@ -473,6 +541,67 @@ mod tests {
             "{says:?}"
         );
         assert_eq!(says.len(), 3, "{says:?}");
+    }
+
+    /// A run on so many CPUs: two units on one of them, one on each, and eight on all.
+    fn on(name: &str, cpus: u64) -> Repeated {
+        let mut run = timed(name, &[(1, 100.0), (2, 300.0), (3, 400.0)], 1.0);
+        run.results.run.id = name.to_owned();
+        run.results.machine["cpus"] = cpus.into();
+        run.results.machine["allowed_cpus"] = format!("0-{}", cpus - 1).into();
+        let cases = run.results.experiments[0].cases.iter_mut();
+        for (case, (units, cpus)) in cases.zip([(2, 1), (cpus, cpus), (8, cpus)]) {
+            case.params = Params::new().with("units", units).with("cpus", cpus);
+            let id = case.params.case_id("e");
+            for sample in run.samples.get_mut("e").unwrap() {
+                if sample.case == case.id {
+                    sample.case.clone_from(&id);
+                }
+            }
+            case.id = id;
+        }
+        Repeated::once(run)
+    }
+
+    #[test]
+    fn of_machines_of_unequal_size_those_on_all_cpus_of_each_are_a_row_that_says_how_many() {
+        let of = side_by_side(&[on("a", 2), on("b", 4), on("c", 16)], false).unwrap();
+        let names: Vec<&str> = of.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["2 CPUs", "4 CPUs", "16 CPUs"]);
+        let rows: Vec<(&str, &[Option<u64>])> = of
+            .rows
+            .iter()
+            .map(|row| (row.case.as_str(), &row.all_cpus[..]))
+            .collect();
+        let all = [Some(2), Some(4), Some(16)];
+        assert_eq!(
+            rows,
+            [
+                ("e/units=2,cpus=1", &[][..]),
+                ("e/units=all,cpus=all", &all[..]),
+                ("e/units=8,cpus=all", &all[..])
+            ]
+        );
+        for (row, ns) in of.rows.iter().zip([100.0, 300.0, 400.0]) {
+            let figures = row.figures.iter().flatten();
+            let near: Vec<bool> = figures.map(|of| (of.value / ns - 1.0).abs() < 0.01).collect();
+            assert_eq!(near, [true; 3], "{row:?}");
+        }
+        let is_left_out = |says: &String| says.contains("left out");
+        assert!(!of.warnings.iter().any(is_left_out), "{:?}", of.warnings);
+    }
+
+    #[test]
+    fn a_row_of_all_cpus_is_of_machines_that_have_the_case_and_differ_in_size() {
+        let rows = |sides: [Repeated; 3]| {
+            let of = side_by_side(&sides, true).unwrap();
+            let differ = of.rows.iter().filter(|row| row.differs_in_cpus()).count();
+            (of.rows.len(), differ)
+        };
+        assert_eq!(rows([on("a", 4), on("b", 4), on("c", 4)]), (3, 0));
+        let other = || Repeated::once(run("c", "6.1", 1.0));
+        assert_eq!(rows([on("a", 4), on("b", 4), other()]), (3, 0));
+        assert_eq!(rows([on("a", 4), on("b", 16), other()]), (3, 2));
     }
 
     #[test]

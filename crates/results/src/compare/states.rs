@@ -45,6 +45,13 @@ pub fn two_states<'a>(waits: WaitsFor, a: &'a Repeated, b: &'a Repeated) -> Resu
             subject(waits)
         )
     };
+    let sides = [(a, of_a), (b, of_b)];
+    if let Some((side, _)) = sides.iter().find(|(_, of)| **of == State::OneThreadACore) {
+        return Err(lacks(format!(
+            "the runs of {} had one CPU of each core with SMT on; that the other is idle is not SMT off",
+            side.name
+        )));
+    }
     if let Some(fact) = differs_besides(waits, a, b) {
         return Err(lacks(more(fact)));
     }
@@ -117,6 +124,8 @@ fn lacks(says: String) -> Lack {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Switch(bool),
+    /// SMT is on, and the run had one CPU of each core alone.
+    OneThreadACore,
     Version(Vec<u64>, String),
 }
 
@@ -124,6 +133,7 @@ impl std::fmt::Display for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Switch(on) => f.write_str(if *on { "on" } else { "off" }),
+            Self::OneThreadACore => f.write_str("one thread a core"),
             Self::Version(_, name) => f.write_str(name),
         }
     }
@@ -131,7 +141,12 @@ impl std::fmt::Display for State {
 
 /// The state of all runs of a side.
 fn state(waits: WaitsFor, side: &Repeated) -> Result<State, Lack> {
-    let of = |run: &RunData| state_of(waits, &run.results.machine);
+    let of = |run: &RunData| match state_of(waits, &run.results.machine)? {
+        State::Switch(true) if waits == WaitsFor::Smt && has_one_thread_a_core(run) => {
+            Some(State::OneThreadACore)
+        }
+        state => Some(state),
+    };
     let unknown = || lacks(format!("{} is not known of {}", subject(waits), side.name));
     let first = side.runs.first().and_then(of).ok_or_else(unknown)?;
     match side.runs.iter().all(|run| of(run).as_ref() == Some(&first)) {
@@ -166,6 +181,48 @@ fn state_of(waits: WaitsFor, machine: &Value) -> Option<State> {
         }
         _ => None,
     }
+}
+
+/// Whether a run had no two CPUs of one core, as far as that is known.
+fn has_one_thread_a_core(run: &RunData) -> bool {
+    let cores = run.results.machine.pointer("/topology/smt_siblings");
+    let cores = cores.and_then(Value::as_array).into_iter().flatten();
+    let cores: Option<Vec<_>> = cores.map(|core| ranges(core.as_str()?)).collect();
+    let (Some(cores), Some(cpus)) = (cores, ranges_of(run)) else {
+        return false;
+    };
+    let shared = |core: &Vec<[u64; 2]>| {
+        let both = core.iter().flat_map(|of| {
+            cpus.iter()
+                .map(move |[first, last]| [of[0].max(*first), of[1].min(*last)])
+        });
+        how_many(both)
+    };
+    !cores.is_empty() && cores.iter().all(|core| shared(core) < 2)
+}
+
+/// The CPUs of a run: those that it was given, else all that it might use.
+fn ranges_of(run: &RunData) -> Option<Vec<[u64; 2]>> {
+    let mut options = run.results.run.options.iter();
+    let given = options.find_map(|option| option.strip_prefix("--cpus "));
+    let allowed = || run.results.machine.get("allowed_cpus").and_then(Value::as_str);
+    ranges(given.or_else(allowed)?)
+}
+
+/// A list of CPUs as the kernel writes it, `0,2-3`: the first and the last of each range. It is not written out, since
+/// others may have made the document.
+fn ranges(list: &str) -> Option<Vec<[u64; 2]>> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some([first.parse().ok()?, last.parse().ok()?])
+    };
+    list.split(',').map(range).collect()
+}
+
+/// How many CPUs these ranges have; one that ends before it begins has none.
+fn how_many(ranges: impl IntoIterator<Item = [u64; 2]>) -> u64 {
+    let cpus = |[first, last]: [u64; 2]| last.saturating_add(1).saturating_sub(first);
+    ranges.into_iter().map(cpus).fold(0, u64::saturating_add)
 }
 
 /// The first fact in which any run of both sides differs from the first of A, beyond what belongs to the state.
@@ -280,7 +337,7 @@ fn in_each<'a>(
     is_meant: impl Fn(&Params) -> bool,
 ) -> Vec<Vec<&'a str>> {
     let of_run = |run: &&'a RunData| {
-        let cpus = cpus(&run.results.machine);
+        let cpus = cpus(run);
         let of = run.results.experiments.iter().filter(|e| e.id == experiment);
         let meant = of.flat_map(|e| &e.cases).filter(|case| is_meant(&case.params));
         let named = meant.map(|case| (with_all_cpus(&case.params, cpus).to_string(), case.id.as_str()));
@@ -292,13 +349,38 @@ fn in_each<'a>(
     names.filter_map(in_all).collect()
 }
 
-/// How many CPUs a run may have had.
-fn cpus(machine: &Value) -> Option<u64> {
-    machine.get("cpus").and_then(Value::as_u64)
+/// How many CPUs a run had.
+pub(super) fn cpus(run: &RunData) -> Option<u64> {
+    let of_machine = || run.results.machine.get("cpus").and_then(Value::as_u64);
+    ranges_of(run).map(how_many).or_else(of_machine)
 }
 
-/// Parameters in which the number of all CPUs is said so.
-fn with_all_cpus(params: &Params, all: Option<u64>) -> Params {
+/// A run whose cases are called so that those on all of its CPUs are called alike in a state with other CPUs. Their
+/// parameters stay: how many CPUs they had counts where they were disturbed.
+#[must_use]
+pub fn named_by_all_cpus(mut run: RunData) -> RunData {
+    let all = cpus(&run);
+    for experiment in &mut run.results.experiments {
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        for case in &mut experiment.cases {
+            let name = with_all_cpus(&case.params, all).case_id(&experiment.id);
+            names.insert(std::mem::replace(&mut case.id, name.clone()), name);
+        }
+        let samples = run.samples.get_mut(&experiment.id).into_iter().flatten();
+        let ids = samples.map(|sample| &mut sample.case);
+        for id in ids.chain(&mut experiment.reference) {
+            if let Some(name) = names.get(id.as_str()) {
+                id.clone_from(name);
+            }
+        }
+    }
+    run
+}
+
+/// Parameters in which the number of all CPUs is said so, where that is several.
+#[must_use]
+pub fn with_all_cpus(params: &Params, all: Option<u64>) -> Params {
+    let all = all.filter(|&all| all > 1);
     let are_all = |name: &&str| params.int(name).is_some() && params.int(name) == all;
     let said = ["cpus", "server_cpus"].into_iter().filter(are_all);
     said.fold(params.clone(), |params, name| params.with(name, "all"))
@@ -438,6 +520,72 @@ mod tests {
         assert!(two_states(WaitsFor::System, &a, &b).is_ok());
         // It is no older kernel.
         assert_eq!(lack(WaitsFor::Kernel, &a, &b).1, "the kernel is not known of b");
+    }
+
+    #[test]
+    fn one_thread_a_core_is_a_state_of_its_own_and_is_not_smt_off() {
+        let of = |name: &str, smt: bool, allowed: &str, options: &[&str]| {
+            let mut machine = machine(OLD, "none", smt);
+            machine["allowed_cpus"] = json!(allowed);
+            let cores: &[&str] = if smt { &["0-1", "2,3"] } else { &[] };
+            machine["topology"] = json!({"smt_siblings": cores});
+            let mut side = side(name, &machine, 0, &NS);
+            for run in &mut side.runs {
+                run.results.run.options = options.iter().map(|option| (*option).to_owned()).collect();
+            }
+            side
+        };
+        let shown = |side: &Repeated| state(WaitsFor::Smt, side).unwrap().to_string();
+        let (off, on) = (of("off", false, "0,2", &[]), of("on", true, "0-3", &[]));
+        // By the affinity of the whole run, or by the CPUs that it was given.
+        let by_affinity = of("idle", true, "0,2", &[]);
+        let given = of("idle", true, "0-3", &["--cpus 1-2"]);
+        for (side, says) in [
+            (&off, "off"),
+            (&on, "on"),
+            (&of("on", true, "0,2-3", &[]), "on"),
+            (&of("on", true, "", &[]), "on"),
+            (&by_affinity, "one thread a core"),
+            (&given, "one thread a core"),
+        ] {
+            assert_eq!(shown(side), says);
+        }
+        assert_eq!(
+            lack(WaitsFor::Smt, &by_affinity, &given).1,
+            "idle and idle do not differ in SMT: one thread a core in both"
+        );
+        for other in [&off, &on] {
+            let (of, says) = lack(WaitsFor::Smt, other, &by_affinity);
+            assert_eq!(of, Need::System);
+            assert!(says.ends_with("that the other is idle is not SMT off"), "{says}");
+            assert!(differ_in_state(WaitsFor::Smt, other, &by_affinity));
+        }
+        // Preemption has nothing to do with it, and a list that others made is not written out.
+        assert!(state(WaitsFor::Preemption, &by_affinity).is_ok());
+        assert_eq!(how_many(ranges("0-18446744073709551615,3-1").unwrap()), u64::MAX);
+    }
+
+    #[test]
+    fn sides_with_smt_on_and_off_of_other_cases_or_cpus_are_no_states() {
+        let with = |options: [&[&str]; 2]| {
+            let [off, on] = [("off", false, 0), ("on", true, 1)].map(|(name, smt, minute)| {
+                let mut side = side(name, &machine(OLD, "none", smt), minute, &NS);
+                for run in &mut side.runs {
+                    let of = options[usize::from(smt)];
+                    run.results.run.options = of.iter().map(|option| (*option).to_owned()).collect();
+                }
+                side
+            });
+            two_states(WaitsFor::Smt, &off, &on).map(|_| ())
+        };
+        assert_eq!(with([&["create"], &["create"]]), Ok(()));
+        for option in ["--case create/n=1", "--cpus 0-1"] {
+            let says = format!(
+                "off and on differ in more than SMT: options is \"create\" in off/0 and \"create {option}\" in on/0"
+            );
+            let lack = with([&["create"], &["create", option]]);
+            assert_eq!(lack, Err(Lack::new(Need::Profile, says)));
+        }
     }
 
     #[test]
@@ -593,7 +741,7 @@ mod tests {
                 &[ns, 1.01 * ns, 0.99 * ns],
             );
             for run in &mut side.runs {
-                let all = cpus(&run.results.machine).unwrap();
+                let all = cpus(run).unwrap();
                 let id = format!("e/n=2,cpus={all}");
                 let case = &mut run.results.experiments[0].cases[1];
                 case.params = case.params.clone().with("cpus", all);
@@ -607,6 +755,16 @@ mod tests {
             side
         };
         let (off, on) = (of("off", false, 0, 100.0), of("on", true, 1, 90.0));
+        for side in [&off, &on] {
+            let named = named_by_all_cpus(side.runs[0].clone());
+            let ids = named.results.experiments[0]
+                .cases
+                .iter()
+                .map(|case| case.id.as_str());
+            assert_eq!(ids.collect::<Vec<_>>(), ["e/n=1", "e/n=2,cpus=all"]);
+            let of_samples: Vec<&str> = named.samples["e"].iter().map(|s| s.case.as_str()).collect();
+            assert!(of_samples.contains(&"e/n=2,cpus=all") && !of_samples.contains(&"e/n=2,cpus=2"));
+        }
         let found = ratio_of_states([&off, &on], "e", "elapsed_ns", 0.05, |params| {
             params.int("n") == Some(2)
         });
@@ -619,6 +777,11 @@ mod tests {
         assert_eq!(
             with_all_cpus(&Params::new().with("n", 4), Some(4)).to_string(),
             "n=4"
+        );
+        // Of one CPU nobody says that it is all.
+        assert_eq!(
+            with_all_cpus(&Params::new().with("cpus", 1), Some(1)).to_string(),
+            "cpus=1"
         );
     }
 }

@@ -4,6 +4,7 @@ pub mod choice;
 mod each;
 pub mod guests;
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use threadgauge_lab::site::{Profile, Site};
 use threadgauge_lab::turns::{Greeting, PROTOCOL, Turns};
 use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
+use threadgauge_results::units::counted;
 use threadgauge_results::{
     LARGEST_SEED, Run, RunData, RunRecord, Store, StoreError, StoredExperiment, Times, machine_differences,
 };
@@ -55,7 +57,7 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
     let mut launcher = Launcher::new("/proc/self/exe", ["worker"], interrupts)
         .context("this process cannot become the parent of its workers' children")?;
     let begun = match &options.resume {
-        Some(dir) => Some(resume(dir)?),
+        Some(dir) => resume(dir, &mut launcher)?,
         None => begin(options, &mut launcher)?,
     };
     let Some(Begun {
@@ -84,7 +86,7 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
     let machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let mut machine = machine.with_before_try(before_try);
     let ending = {
-        let mut shown = Shown::new(announced);
+        let mut shown = Shown::new(announced, options.side.as_deref());
         let going_on = |store: &Store, id: &str| going_on(runnable(), store, id);
         schedule::run(
             &mut store,
@@ -170,21 +172,39 @@ fn forecast(dir: &Path, store: &Store, chosen: &[Chosen]) -> Result<Forecast> {
 
 /// Where to run: the CPUs this process may use, or those the user chose among them.
 pub fn site(profile: Profile, cpus: Option<&CpuList>) -> Result<Site> {
-    let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
-    let cpus = cpus.unwrap_or(&allowed);
-    if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
-        bail!("--cpus: CPU {absent} is not one this process may use; those are {allowed}");
-    }
+    let cpus = usable(cpus, "--cpus")?;
     let free_memory_mib = available_memory_mib().unwrap_or(0);
-    Ok(Site::new(profile, cpus, &smt_siblings(), free_memory_mib))
+    Ok(Site::new(profile, &cpus, &smt_siblings(), free_memory_mib))
+}
+
+/// All CPUs this process may use, or those of them that the user chose by this option.
+pub fn usable(chosen: Option<&CpuList>, option: &str) -> Result<CpuList> {
+    let allowed = allowed_cpus().context("the CPUs this process may use cannot be read")?;
+    let cpus = chosen.unwrap_or(&allowed);
+    if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(*cpu)) {
+        bail!("{option}: CPU {absent} is not one this process may use; those are {allowed}");
+    }
+    Ok(cpus.clone())
 }
 
 /// `None` if the user ended it before.
 fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>> {
     choice::check(options)?;
     let (profile, rounds) = (choice::profile(options), choice::rounds(options));
-    let mut site = site(profile, options.cpus.as_ref())?;
     let mut named = choice::named(options)?;
+    let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    let id = format!("{:06x}", fastrand::u32(..1 << 24));
+    let dir = options
+        .out
+        .clone()
+        .unwrap_or_else(|| folder::default_out(&started, &id));
+    folder::refuse_foreign_files(&dir)?;
+    // Before anything is planned, since a state may have CPUs of its own; and before the other run is met: from then on
+    // the state is now the one's and now the other's.
+    let Some((before_try, machine)) = in_its_state(options.before_try.as_deref(), launcher)? else {
+        return Ok(None);
+    };
+    let mut site = site(profile, options.cpus.as_ref())?;
     if let (Some(command), Some(items)) = (&options.each, &options.items) {
         if options.experiments != ["turnaround"] {
             bail!("--each is for one experiment: threadgauge run turnaround --each '{command}' --items …");
@@ -200,13 +220,6 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         site.runtimes.clone_from(&guests.runtimes);
     }
     let mut chosen = choice::cases(&named, &site, options)?;
-    let started = Timestamp::now().round(jiff::Unit::Second)?.to_string();
-    let id = format!("{:06x}", fastrand::u32(..1 << 24));
-    let dir = options
-        .out
-        .clone()
-        .unwrap_or_else(|| folder::default_out(&started, &id));
-    folder::refuse_foreign_files(&dir)?;
     if let Some(typed) = site.each.take() {
         site.each = each::by_themselves(typed, launcher, &site.cpus)?;
         if site.each.is_none() {
@@ -214,26 +227,31 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
         }
         chosen = choice::cases(&named, &site, options)?;
     }
-    // Before the other run is met: from then on the state is now the one's and now the other's.
-    let before_try = options.before_try.as_ref().map(BeforeTry::new);
-    let machine = in_its_state(before_try.as_ref())?;
     let (turns, seed, in_turns_with) = match &options.turns {
         Some(at) => {
             say(&format!(
                 "Takes turns with the run that is given the same --turns {}, and waits for it",
                 at.display()
             ));
+            let state_cpus = options.side.as_ref().map(|_| site.cpus.len() as u64);
             let greeting = Greeting {
                 protocol: PROTOCOL,
                 id: id.clone(),
                 seed: options.seed,
                 proposed: random_seed(),
                 profile: (profile.name().to_owned(), rounds),
-                plan: chosen.iter().flat_map(Chosen::measured).collect(),
+                plan: match state_cpus {
+                    Some(cpus) => chosen.iter().flat_map(|of| of.measured_in_state(cpus)).collect(),
+                    None => chosen.iter().flat_map(Chosen::measured).collect(),
+                },
+                is_state: state_cpus.is_some(),
             };
             let longest = chosen.iter().map(Chosen::longest_try).max().unwrap_or_default();
             let met = Turns::meet(at, &greeting, longest + BETWEEN_TRIES, launcher.interrupts())?;
             say(&format!("Takes turns with run {}, {}", met.id, met.who));
+            if let Some(cpus) = state_cpus {
+                keep(&mut chosen, &met.plan, cpus);
+            }
             (met.turns, met.seed, Some(met.id))
         }
         None => (Turns::alone(), options.seed.unwrap_or_else(random_seed), None),
@@ -264,11 +282,32 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
     }))
 }
 
-/// The machine's fingerprint in the state that its command puts it into.
-fn in_its_state(before_try: Option<&BeforeTry>) -> Result<serde_json::Value> {
-    // Nothing is measured yet, and a signal ends the command itself.
-    before_try.map_or(Ok(()), |command| command.run(|| false))?;
-    Ok(serde_json::to_value(fingerprint())?)
+/// Leaves out what the other state does not have, and says so.
+fn keep(chosen: &mut [Chosen], both: &[(String, u32)], cpus: u64) {
+    let both = both.iter().map(|(case, tries)| (case.as_str(), *tries));
+    let both: BTreeMap<&str, u32> = both.collect();
+    let left_out: usize = chosen.iter_mut().map(|of| of.keep(&both, cpus)).sum();
+    if left_out > 0 {
+        say(&format!(
+            "Leaves out {}, which the other state does not have",
+            counted(left_out, "case")
+        ));
+    }
+}
+
+/// What brings about the state that a run is in, and the machine's fingerprint in it. `None` if the user ended it
+/// before.
+fn in_its_state(
+    command: Option<&str>,
+    launcher: &mut Launcher,
+) -> Result<Option<(Option<BeforeTry>, serde_json::Value)>> {
+    let interrupts = launcher.interrupts();
+    let first = |command: &str| BeforeTry::new(command).run_first(|| interrupts.count() > 0);
+    let before_try = command.map(first).transpose();
+    if interrupts.count() > 0 {
+        return Ok(None);
+    }
+    Ok(Some((before_try?, serde_json::to_value(fingerprint())?)))
 }
 
 fn random_seed() -> u64 {
@@ -306,8 +345,8 @@ pub fn typed(options: &RunOptions) -> Vec<String> {
     typed
 }
 
-/// The stored plan again, with the experiments of this version to run it.
-fn resume(dir: &Path) -> Result<Begun> {
+/// The stored plan again, with the experiments of this version to run it. `None` if the user ended it before.
+fn resume(dir: &Path, launcher: &mut Launcher) -> Result<Option<Begun>> {
     let mut store = Store::resume(dir)?;
     let record = store.run()?;
     let stored = store.experiments()?;
@@ -333,11 +372,12 @@ fn resume(dir: &Path) -> Result<Begun> {
     }
     let profile = Profile::named(&record.profile)
         .with_context(|| format!("{} has the unknown profile {}", dir.display(), record.profile))?;
-    let before_try = record.options.iter().find_map(|option| {
-        let command = option.strip_prefix(BEFORE_TRY)?;
-        Some(BeforeTry::new(command.trim_start()))
-    });
-    let differences = machine_differences(&store.machine()?, &in_its_state(before_try.as_ref())?);
+    let mut options = record.options.iter();
+    let command = options.find_map(|option| option.strip_prefix(BEFORE_TRY));
+    let Some((before_try, machine)) = in_its_state(command.map(str::trim_start), launcher)? else {
+        return Ok(None);
+    };
+    let differences = machine_differences(&store.machine()?, &machine);
     if !differences.is_empty() {
         bail!(
             "{} was begun on another machine or kernel, or under other settings ({}); its figures cannot be mixed with these: begin a new run",
@@ -365,14 +405,14 @@ fn resume(dir: &Path) -> Result<Begun> {
             ..record
         })?;
     }
-    Ok(Begun {
+    Ok(Some(Begun {
         dir: dir.to_owned(),
         store,
         chosen,
         turns: Turns::alone(),
         before_try,
         guests,
-    })
+    }))
 }
 
 /// What asks to end, as bytes on a stream: once is "finish the case", twice "stop now".

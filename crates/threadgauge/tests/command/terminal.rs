@@ -112,3 +112,16 @@ fn live_lines_fit_a_terminal_and_break_no_word() {
         assert!(cut > 0, "{columns}: no line was too long: {drawn}");
     }
 }
+
+#[test]
+fn two_runs_that_share_a_terminal_say_lines_with_their_sides() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = ["run", "null", "--only", "what=clock", "--rounds", "2"];
+    let both = [&run[..], &["--switch", "true", "true", "--out", "s"]].concat();
+    let (status, drawn) = on_a_terminal("xterm", 80, dir.path(), &both);
+    assert!(status.success(), "{drawn}");
+    for line in ["a: null: round 1 of 2", "b: null: round 2 of 2"] {
+        assert!(drawn.contains(line), "{line}: {drawn}");
+    }
+    assert!(!drawn.contains(" · null · "), "a bar is drawn: {drawn}");
+}

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use threadgauge_machine::{CpuList, allowed_cpus};
 use threadgauge_results::{Params, RunRecord, Store, StoredSample};
 
 use super::{
-    Slow, command, json, record, refused, refused_in, results, stored_case, stored_run, text, threadgauge,
-    tiny,
+    Slow, TINY, children, command, json, record, refused, refused_in, results, send_signal, stored_case,
+    stored_run, text, threadgauge, tiny,
 };
 
 /// A run in the background; one that waits for another for ever is ended with its test.
@@ -450,4 +451,143 @@ fn a_state_that_cannot_be_brought_about_ends_both_runs_and_the_command_is_named(
         .samples("null")
         .unwrap();
     assert_eq!(kept.len(), 3, "{kept:#?}");
+}
+
+/// Longer than any test.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Has a process sleep, and wait for it; its id is in `pid`.
+const HANGS: &str = "sleep 600 & echo $! > pid; wait";
+
+/// What `look` finds, once it finds something.
+fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The words of a process; none of one that is gone, or dead and waited for by nobody.
+fn words(pid: &str) -> Option<String> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    (!words.is_empty()).then(|| text(&words))
+}
+
+#[test]
+fn a_command_before_a_try_ends_with_the_runs_whatever_ends_them() {
+    let at_its_third_run = format!("echo >> log; [ $(wc -l < log) -lt 3 ] || {{ {HANGS}; }}");
+    for (command, by, code) in [
+        // Before anything is planned.
+        (HANGS, "-INT", 130),
+        (at_its_third_run.as_str(), "-TERM", 143),
+        // The run of the other side is killed.
+        (at_its_third_run.as_str(), "-KILL", 2),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let switch = ["6", "--switch", command, "true", "--out", "s"];
+        let mut both = Started::new(dir.path(), &[&TINY[..], &switch[..]].concat());
+        let sleeper = wait_for("nobody sleeps", || {
+            let pid = fs::read_to_string(dir.path().join("pid")).ok()?;
+            pid.strip_suffix('\n').map(str::to_owned)
+        });
+        if by == "-KILL" {
+            let runs = children(&[both.0.id().to_string()]);
+            let is_b = |pid: &&String| words(pid).is_some_and(|words| words.contains("--side\0b\0"));
+            let run = runs.iter().find(is_b).unwrap();
+            assert!(Command::new("kill").args([by, run]).status().unwrap().success());
+        } else {
+            send_signal(&both.0, by);
+        }
+        let (ended, said) = both.end();
+        assert_eq!(ended, Some(code), "{by}: {said}");
+        assert!(
+            !said.contains("had not ended"),
+            "{by}: the command's own limit ended it: {said}"
+        );
+        wait_for("the command is left", || words(&sleeper).is_none().then_some(()));
+    }
+}
+
+/// All CPUs and the first of them; none where there is one, or no `taskset`, as is said then.
+#[allow(clippy::print_stderr, reason = "it says why a test is skipped")]
+fn cpus_and_first() -> Option<[CpuList; 2]> {
+    let all = allowed_cpus().unwrap();
+    if all.len() < 2 || Command::new("taskset").arg("--version").output().is_err() {
+        eprintln!("skipped: it needs two CPUs and taskset");
+        return None;
+    }
+    let first = all.first(1);
+    Some([all, first])
+}
+
+#[test]
+fn a_state_is_planned_with_its_own_cpus_and_what_the_other_lacks_is_left_out() {
+    let Some([all, first]) = cpus_and_first() else {
+        return;
+    };
+    // The parent of the shell is the run.
+    let command = |cpus: &CpuList| format!("taskset -pc {cpus} $PPID");
+    let cpus = |cpus: &CpuList| format!("cpus={cpus}");
+    for sides in [[command(&first), command(&all)], [cpus(&first), cpus(&all)]] {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = sides.each_ref().map(String::as_str);
+        let only = "method=pthread,alive=1,busy=0,parent_mib=0";
+        let of = ["run", "create", "--only", only, "--rounds", "2"];
+        let output = threadgauge(dir.path(), &[&of[..], &["--switch", a, b, "--out", "s"]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{a}: {said}");
+        assert!(
+            said.contains("which the other state does not have"),
+            "{a}: {said}"
+        );
+        assert!(
+            !said.contains("Nothing that a results folder knows"),
+            "{a}: {said}"
+        );
+        for (name, cpus) in [("a", &first), ("b", &all)] {
+            let results = results(&dir.path().join("s").join(name));
+            assert_eq!(results["machine"]["allowed_cpus"], cpus.to_string(), "{a}");
+            let cases = results["experiments"][0]["cases"].as_array().unwrap();
+            let on_one = cases.iter().filter(|case| case["params"]["cpus"] == 1);
+            assert!(on_one.count() > 0 && cases.iter().any(|case| case["params"]["cpus"] != 1));
+            for case in cases {
+                let is_measured = case["status"] == "ok";
+                assert_eq!(is_measured, case["params"]["cpus"] == 1, "{a}: {case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_try_on_other_cpus_than_were_planned_for_is_refused_with_both() {
+    let Some([all, first]) = cpus_and_first() else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let widens = format!(
+        "echo >> log; [ $(wc -l < log) -lt 3 ] && taskset -pc {first} $PPID || taskset -pc {all} $PPID"
+    );
+    let arguments = [&TINY[..], &["6", "--before-try", &widens, "--out", "r"]].concat();
+    let output = threadgauge(dir.path(), &arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let both = format!("left this run CPUs {all}, and it was planned for CPUs {first}");
+    assert!(said.contains(&both), "{said}");
+    let kept = Store::read(&dir.path().join("r"))
+        .unwrap()
+        .samples("null")
+        .unwrap();
+    assert_eq!(kept.len(), 1, "{kept:#?}");
+}
+
+#[test]
+fn sides_that_are_no_two_states_are_refused() {
+    let refused = |a: &str, b: &str| refused(&["run", "null", "--switch", a, b]);
+    assert!(refused("cpus=all", "true").contains("one side is CPUs and the other a command"));
+    assert!(refused("cpus=all", "cpus=all").contains("nothing would differ"));
+    assert!(refused("cpus=4095", "cpus=all").contains("CPU 4095 is not one this process may use"));
+    assert!(refused("cpus=x", "cpus=all").contains("--switch cpus=x"));
 }

@@ -16,6 +16,7 @@ fn go(run: &Run, at: &Path, fate: &mut dyn FnMut(usize, &Order) -> Fate) -> Came
         proposed: 0,
         profile: (run.profile.name().to_owned(), run.rounds),
         plan: run.chosen.iter().flat_map(Chosen::measured).collect(),
+        is_state: false,
     };
     let (_user, here) = UnixStream::pair().unwrap();
     let mut interrupts = Interrupts::new(here).unwrap();

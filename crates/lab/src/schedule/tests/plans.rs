@@ -1,6 +1,7 @@
 //! What is stored of a plan and read back, and what it is expected to take.
 
 use threadgauge_machine::CpuList;
+use threadgauge_results::Need;
 
 use super::*;
 use crate::experiment::Catalogue;
@@ -61,6 +62,45 @@ fn what_a_plan_is_expected_to_take() {
     assert_eq!(planned.longest_try(), 40 * SECOND);
     planned.plan.cases[1].estimate = 3 * SECOND;
     assert_eq!(planned.longest_try(), 60 * SECOND);
+}
+
+#[test]
+fn of_two_states_the_cases_that_the_other_does_not_have_are_skipped() {
+    let mut planned = chosen(&FIRST, 3);
+    for (case, cpus) in planned.plan.cases.iter_mut().zip([1, 2, 4_u64]) {
+        case.params = Params::new().with("cpus", cpus);
+    }
+    // The last is short.
+    planned.plan.cases[2].estimate = Duration::from_millis(9);
+    let measured = |of: &Chosen| of.measured_in_state(4).collect::<Vec<_>>();
+    let [one, two, all] = ["first/cpus=1", "first/cpus=2", "first/cpus=all"];
+    let with_tries = |of: &[(&str, u32)]| -> Vec<(String, u32)> {
+        of.iter()
+            .map(|(name, tries)| ((*name).to_owned(), *tries))
+            .collect()
+    };
+    // And then A′.
+    assert_eq!(
+        measured(&planned),
+        with_tries(&[(one, 1), (two, 1), (all, 2), (one, 1)])
+    );
+    let both = BTreeMap::from([(one, 1), (all, 2)]);
+    assert_eq!(planned.keep(&both, 4), 1);
+    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 2), (one, 1)]));
+    // It takes longer in the other state.
+    let both = BTreeMap::from([(one, 1), (all, 1)]);
+    assert_eq!(
+        planned.keep(&both, 4),
+        0,
+        "what is skipped already is not counted"
+    );
+    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 1), (one, 1)]));
+    let skipped = planned
+        .plan
+        .cases
+        .iter()
+        .map(|case| case.skip.as_ref().map(|lack| lack.of));
+    assert_eq!(skipped.collect::<Vec<_>>(), [None, Some(Need::Profile), None]);
 }
 
 #[test]
