@@ -27,8 +27,9 @@ const REGRET: [f64; 2] = [0.03, 0.10];
 /// Behind a kind: `advise` says that arithmetic is not trusted there.
 const UNTRUSTED: &str = ", not trusted: --measure";
 const TRUSTED: &str = "all that are trusted";
-/// Workloads are the same on each machine.
-const SEED: u64 = 34;
+/// Workloads are the same on each machine. Not those by which the model was made: of seed 34 it is known how far it is
+/// off where tasks wait for each other.
+const SEED: u64 = 35;
 /// At once, beside what is advised and what rules of thumb say.
 const AT_ONCE: [usize; 6] = [2, 3, 5, 8, 16, 32];
 

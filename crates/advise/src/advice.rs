@@ -7,7 +7,7 @@ use threadgauge_results::units::{capitalised, count, counted, percent, with_unit
 use crate::choose::{Choice, Goal, MOST, choose, goetz, is_allowed, is_as_good};
 use crate::costs::{Basis, Saying};
 use crate::design::{Candidate, Design, Machine, PERIOD_S, USABLE_MEMORY, work_s};
-use crate::predict::{Drawn, GLANCE, Prediction, SEARCH, SHOW, predict};
+use crate::predict::{Drawn, Effort, GLANCE, Prediction, SEARCH, SHOW, predict};
 use crate::quantity::{Rate, time};
 use crate::rules::{self, Said};
 use crate::settings::{Setting, settings};
@@ -42,6 +42,8 @@ pub struct Advice {
     pub costs: String,
     /// Why arithmetic is not to be trusted here, if so.
     pub doubt: Option<String>,
+    /// What else would be advised within what is uncertain of the workload, if anything.
+    pub undecided: Option<String>,
     /// As settings of a program.
     pub settings: Vec<Setting>,
 }
@@ -87,7 +89,8 @@ const fn noun(workload: &Workload) -> &'static str {
 }
 
 /// CPUs in words: *2 CPUs*, *1.5 CPUs*.
-pub(crate) fn cpus_in_words(cpus: f64) -> String {
+#[must_use]
+pub fn cpus_in_words(cpus: f64) -> String {
     match cpus {
         1.0 => "1 CPU".to_owned(),
         cpus => format!("{} CPUs", crate::quantity::short(cpus)),
@@ -125,6 +128,7 @@ pub fn advise(workload: &Workload, machine: &Machine, basis: &Basis, program: Op
             .collect(),
         costs: basis.says(),
         doubt: doubt(workload, machine, advised.as_ref()),
+        undecided: undecided(workload, machine, basis, advised.as_ref()),
         settings: program
             .zip(advised.as_ref())
             .map(|(program, advised)| settings(program, advised, workload, machine))
@@ -597,12 +601,7 @@ const CHANGES: usize = 3;
 
 /// The nearest workloads at which another design, or half or twice as many, is advised.
 fn changes(workload: &Workload, machine: &Machine, basis: &Basis) -> Vec<String> {
-    let answer = |workload: &Workload, machine: &Machine| {
-        choose(workload, machine, &basis.costs, GLANCE)
-            .advised()
-            .map(|prediction| prediction.candidate)
-    };
-    let now = answer(workload, machine);
+    let now = answer(workload, machine, basis, GLANCE);
     let mut found: Vec<(f64, String)> = Vec::new();
     for dimension in DIMENSIONS
         .iter()
@@ -613,17 +612,15 @@ fn changes(workload: &Workload, machine: &Machine, basis: &Basis) -> Vec<String>
                 let (mut other, mut machine) = (workload.clone(), *machine);
                 let factor_so = if up { factor } else { 1.0 / factor };
                 (dimension.change)(&mut other, &mut machine, factor_so);
-                let then = answer(&other, &machine);
-                let differs = match (now, then) {
-                    (Some(now), Some(then)) => differs(now, then),
-                    (now, then) => now.is_some() != then.is_some(),
-                };
-                let whats = |then: Candidate| then.says(&other);
-                let what = then.map_or_else(|| "no design keeps up".to_owned(), whats);
-                differs.then(|| {
+                let then = answer(&other, &machine, basis, GLANCE);
+                differs(now, then).then(|| {
                     (
                         factor,
-                        format!("{}: {what}", (dimension.says)(&other, &machine, workload)),
+                        format!(
+                            "{}: {}",
+                            (dimension.says)(&other, &machine, workload),
+                            answer_says(then, &other)
+                        ),
                     )
                 })
             });
@@ -635,9 +632,62 @@ fn changes(workload: &Workload, machine: &Machine, basis: &Basis) -> Vec<String>
     found.into_iter().map(|(_, says)| says).collect()
 }
 
-fn differs(now: Candidate, then: Candidate) -> bool {
+/// What is advised.
+fn answer(workload: &Workload, machine: &Machine, basis: &Basis, effort: Effort) -> Option<Candidate> {
+    let choice = choose(workload, machine, &basis.costs, effort);
+    choice.advised().map(|prediction| prediction.candidate)
+}
+
+fn answer_says(answer: Option<Candidate>, workload: &Workload) -> String {
+    answer.map_or_else(
+        || "no design keeps up".to_owned(),
+        |candidate| candidate.says(workload),
+    )
+}
+
+fn differs(now: Option<Candidate>, then: Option<Candidate>) -> bool {
+    let (Some(now), Some(then)) = (now, then) else {
+        return now.is_some() != then.is_some();
+    };
     let [few, many] = [now.at_once.min(then.at_once), now.at_once.max(then.at_once)];
     now.design != then.design || many >= few.saturating_mul(2) && many > few
+}
+
+/// What else would be advised at the ends of what was observed, and with the most that a task may wait.
+fn undecided(
+    workload: &Workload,
+    machine: &Machine,
+    basis: &Basis,
+    advised: Option<&Prediction>,
+) -> Option<String> {
+    let uncertain = workload.uncertain?;
+    let now = advised.map(|advised| advised.candidate);
+    let ends = uncertain.ends().map(|[cpu, wait]| workload.known(cpu, wait));
+    let most = uncertain.most_wait_s.map(|wait_s| Workload {
+        wait_s,
+        ..workload.known(1.0, 1.0)
+    });
+    let mut others: Vec<String> = (ends.iter().chain(&most))
+        .filter_map(|other| {
+            let then = answer(other, machine, basis, SEARCH);
+            differs(now, then).then(|| {
+                format!(
+                    "With {} of CPU time and {} of waiting for each task: {}.",
+                    time(other.cpu_s),
+                    time(other.wait_s),
+                    answer_says(then, other)
+                )
+            })
+        })
+        .collect();
+    others.dedup();
+    (!others.is_empty()).then(|| {
+        format!(
+            "It is not decided: what was observed of a task allows other answers, too. {} Observe it for longer \
+             (`threadgauge observe PID --for 10m`), and say what you know of it (--cpu, --wait).",
+            others.join(" ")
+        )
+    })
 }
 
 /// The claims on which advice for a design rests.
@@ -668,10 +718,13 @@ fn claims(advised: Option<&Prediction>) -> &'static [&'static str] {
 
 /// Of fewer periods of a quota it matters how much of the first one is left.
 const FEW_PERIODS: f64 = 2.0;
+/// Who waits for others for a larger part of the time has a queue of which nobody can say how long it gets.
+const MOST_QUEUEING: f64 = 0.5;
 
 /// Why arithmetic alone is no answer, if so.
 fn doubt(workload: &Workload, machine: &Machine, advised: Option<&Prediction>) -> Option<String> {
-    let overhead = advised?.overhead;
+    let advised = advised?;
+    let overhead = advised.overhead;
     let periods = match (workload.coming, machine.quota) {
         (Coming::Batch(tasks), Some(quota)) if quota < machine.cpus => {
             tasks as f64 * work_s(workload) / (quota * PERIOD_S)
@@ -688,6 +741,12 @@ fn doubt(workload: &Workload, machine: &Machine, advised: Option<&Prediction>) -
         format!(
             "what units cost is {} of a task's own work, and costs under load differ from those alone",
             percent(overhead)
+        )
+    } else if advised.queueing > MOST_QUEUEING {
+        format!(
+            "tasks wait for each other for {} of their time, and for how long hangs on when the scheduler changes between \
+             them",
+            percent(advised.queueing)
         )
     } else if workload.lock > 0.05 {
         "how threads fight for a lock depends on how long it is held and by whom".to_owned()

@@ -2,17 +2,21 @@
 //! interval.
 //!
 //! Tasks are drawn by seed, the same for all candidates, so that two of them differ by what they do and not by what
-//! they were given. An interval spans the seeds, widened by what the costs leave open and by [`MODEL`].
+//! they were given. An interval spans the seeds, widened by what the costs leave open, by [`MODEL`] and by how long tasks
+//! wait for each other; and both ends of CPU time and wait, where these are uncertain.
 
 use serde::Serialize;
 
 use crate::costs::Costs;
 use crate::design::{Candidate, Machine, Model, Order, work_s};
 use crate::simulator::{Outcome, Task, simulate};
-use crate::workload::{Coming, Workload};
+use crate::workload::{Coming, Uncertain, Workload};
 
 /// By so much the model is off beside what the costs leave open; by validation, see `cargo xtask validate-advice`.
 pub const MODEL: f64 = 0.05;
+/// Of the time that tasks which come over time wait for each other, so much may be more or less: how long hangs on when
+/// the scheduler changes between those who compute. By the validation of 2026-11-29 (seed 34).
+const QUEUE: f64 = 0.5;
 /// Who is busier than that has a queue that grows, or nearly.
 pub const BUSIEST: f64 = 0.95;
 
@@ -27,7 +31,7 @@ pub struct Figure {
     pub value: f64,
     /// 9 of 10 measured ones are above it and below `high`.
     pub low: f64,
-    /// See `low`.
+    /// See `low`. Endless (null in JSON) where it may not keep up.
     pub high: f64,
 }
 
@@ -39,6 +43,15 @@ impl Figure {
             value: values.get(values.len() / 2).copied().unwrap_or(0.0),
             low: least.unwrap_or(0.0) / (1.0 + uncertain),
             high: most.unwrap_or(0.0) * (1.0 + uncertain),
+        }
+    }
+
+    /// Wide enough for the same at an end of what is uncertain; endless without one, since it does not keep up there.
+    fn spanning(self, end: Option<Self>) -> Self {
+        Self {
+            low: end.map_or(self.low, |end| self.low.min(end.low)),
+            high: end.map_or(f64::INFINITY, |end| self.high.max(end.high)),
+            ..self
         }
     }
 }
@@ -72,6 +85,25 @@ pub struct Prediction {
     pub memory_bytes: Figure,
     /// Time in which a quota stops those who want to compute, as a share of all.
     pub throttled: f64,
+    /// Of the time of a task that comes over time the part in which it waits for others, to have a CPU or a worker; 0 of
+    /// a list.
+    pub queueing: f64,
+}
+
+impl Prediction {
+    /// With intervals that span those at an end of what is uncertain.
+    fn spanning(self, end: &Self) -> Self {
+        let both = |own: Option<Figure>, other: Option<Figure>| own.map(|own| own.spanning(other));
+        Self {
+            elapsed_s: both(self.elapsed_s, end.elapsed_s),
+            throughput: self.throughput.spanning(Some(end.throughput)),
+            mean_s: both(self.mean_s, end.mean_s),
+            p99_s: both(self.p99_s, end.p99_s),
+            cpu_s: self.cpu_s.spanning(Some(end.cpu_s)),
+            memory_bytes: self.memory_bytes.spanning(Some(end.memory_bytes)),
+            ..self
+        }
+    }
 }
 
 /// How much is simulated.
@@ -149,6 +181,26 @@ impl Drawn {
         }
     }
 
+    /// The same tasks, were CPU time and wait so many times as long.
+    fn scaled(&self, cpu: f64, wait: f64) -> Self {
+        let scaled = |task: &DrawnTask| DrawnTask {
+            cpu_s: task.cpu_s * cpu,
+            wait_s: task.wait_s * wait,
+            ..*task
+        };
+        let seeds = self.seeds.iter();
+        Self {
+            seeds: seeds.map(|tasks| tasks.iter().map(scaled).collect()).collect(),
+            left: self.left,
+        }
+    }
+
+    /// What a task takes by itself, at the mean, s.
+    fn mean_s(&self) -> f64 {
+        let tasks = self.seeds.iter().flatten();
+        tasks.map(|task| task.cpu_s + task.wait_s).sum::<f64>() / self.seeds.iter().flatten().count() as f64
+    }
+
     /// Those of the first seed.
     #[must_use]
     pub fn first(&self) -> &[DrawnTask] {
@@ -168,9 +220,26 @@ fn lognormal(random: &mut fastrand::Rng, spread: f64) -> f64 {
     variance.sqrt().mul_add(normal, -variance / 2.0).exp()
 }
 
-/// What the candidate does to tasks that were drawn.
+/// What the candidate does to tasks that were drawn. Where CPU time and wait are uncertain the same tasks are taken at
+/// both ends, too.
 #[must_use]
 pub fn predict(
+    candidate: Candidate,
+    workload: &Workload,
+    machine: &Machine,
+    costs: &Costs,
+    drawn: &Drawn,
+) -> Prediction {
+    let likely = predict_known(candidate, workload, machine, costs, drawn);
+    let ends = workload.uncertain.iter().flat_map(Uncertain::ends);
+    ends.fold(likely, |prediction, [cpu, wait]| {
+        let (end, drawn) = (workload.known(cpu, wait), drawn.scaled(cpu, wait));
+        prediction.spanning(&predict_known(candidate, &end, machine, costs, &drawn))
+    })
+}
+
+/// The same where CPU time and wait are what the workload says.
+fn predict_known(
     candidate: Candidate,
     workload: &Workload,
     machine: &Machine,
@@ -214,6 +283,7 @@ pub fn predict(
             high: memory * 1.2,
         },
         throttled: 0.0,
+        queueing: 0.0,
     };
     if !keeps_up {
         return prediction;
@@ -223,7 +293,9 @@ pub fn predict(
         .iter()
         .map(|tasks| simulate(&model.system, &tasks_of(&model, tasks)))
         .collect();
-    let figure = |of: &dyn Fn(&Outcome) -> f64| Figure::of(outcomes.iter().map(of).collect(), uncertain);
+    let figure_within =
+        |uncertain, of: &dyn Fn(&Outcome) -> f64| Figure::of(outcomes.iter().map(of).collect(), uncertain);
+    let figure = |of: &dyn Fn(&Outcome) -> f64| figure_within(uncertain, of);
     if let Coming::Batch(_) = workload.coming {
         // Of a list that is longer than what is simulated the rest goes on as in the middle of that.
         let rest_s = |outcome: &Outcome| drawn.left / pace(outcome, candidate.at_once).unwrap_or(capacity);
@@ -235,8 +307,11 @@ pub fn predict(
         let tasks = drawn.first().len() as f64 + drawn.left;
         prediction.throughput = figure(&|outcome| tasks / (outcome.end_s + rest_s(outcome)));
     } else {
-        prediction.mean_s = Some(figure(&|outcome| outcome.mean_s()));
-        prediction.p99_s = Some(figure(&|outcome| outcome.quantile_s(0.99)));
+        let mean_s = figure(&|outcome| outcome.mean_s()).value;
+        prediction.queueing = (1.0 - (drawn.mean_s() + likely_s) / mean_s).max(0.0);
+        let uncertain = uncertain.hypot(QUEUE * prediction.queueing);
+        prediction.mean_s = Some(figure_within(uncertain, &|outcome| outcome.mean_s()));
+        prediction.p99_s = Some(figure_within(uncertain, &|outcome| outcome.quantile_s(0.99)));
     }
     prediction.throttled =
         figure(&|outcome| outcome.throttled_s / outcome.end_s.max(f64::MIN_POSITIVE)).value;
@@ -280,6 +355,12 @@ mod tests {
     use crate::design::Design;
     use crate::quantity::Count;
     use crate::workload::Description;
+
+    const ONE_CPU: Machine = Machine {
+        cpus: 1.0,
+        quota: None,
+        memory_bytes: None,
+    };
 
     fn workload(tasks: usize, spread: f64) -> Workload {
         let said = Description {
@@ -326,6 +407,64 @@ mod tests {
                 "{design:?} {at_once}: {part} {whole}"
             );
         }
+    }
+
+    #[test]
+    fn an_interval_spans_both_ends_of_what_is_uncertain_and_is_endless_where_it_may_not_keep_up() {
+        let told = Workload {
+            coming: Coming::Rate(70.0),
+            ..workload(1, 0.5)
+        };
+        let does = |workload: &Workload| {
+            let drawn = Drawn::new(workload, SEARCH);
+            let threads = Candidate::new(Design::Threads, 8);
+            predict(threads, workload, &ONE_CPU, &Costs::shipped(), &drawn)
+        };
+        let uncertain = |cpu| Workload {
+            uncertain: Some(Uncertain {
+                cpu,
+                wait: [0.9, 1.1],
+                most_wait_s: None,
+            }),
+            ..told.clone()
+        };
+        let [surely, perhaps] = [&told, &uncertain([0.8, 1.2])].map(does);
+        let [least, most] = [[0.8, 0.9], [1.2, 1.1]].map(|[cpu, wait]| does(&told.known(cpu, wait)));
+        let of = |prediction: &Prediction| prediction.mean_s.unwrap();
+        assert_eq!(of(&perhaps).value, of(&surely).value);
+        // Near the end of what it can do, a fifth more of CPU time is much more of time.
+        assert!(of(&perhaps).high > 1.4 * of(&surely).high, "{perhaps:?}");
+        let [low, high] = [of(&least).low, of(&most).high];
+        assert!((of(&perhaps).low / low - 1.0).abs() < 1e-6, "{perhaps:?}");
+        assert!((of(&perhaps).high / high - 1.0).abs() < 1e-6, "{perhaps:?}");
+        assert!((perhaps.cpu_s.high / most.cpu_s.high - 1.0).abs() < 1e-9);
+        let overloaded = does(&uncertain([0.8, 1.5]));
+        assert!(
+            overloaded.keeps_up && of(&overloaded).high == f64::INFINITY,
+            "{overloaded:?}"
+        );
+    }
+
+    #[test]
+    fn how_long_tasks_wait_for_each_other_is_less_certain_than_what_they_do() {
+        let does = |rate| {
+            let workload = Workload {
+                coming: Coming::Rate(rate),
+                ..workload(1, 0.0)
+            };
+            let drawn = Drawn::new(&workload, SEARCH);
+            let threads = Candidate::new(Design::Threads, 8);
+            predict(threads, &workload, &ONE_CPU, &Costs::shipped(), &drawn)
+        };
+        let width = |of: &Prediction| of.mean_s.unwrap().high / of.mean_s.unwrap().value - 1.0;
+        let [seldom, often] = [0.1, 80.0].map(does);
+        assert!(
+            seldom.queueing < 0.01 && width(&seldom) < 1.1 * MODEL,
+            "{seldom:?}"
+        );
+        // Half of what a task takes is waiting for the one CPU, nearly.
+        assert!((0.35..0.65).contains(&often.queueing), "{often:?}");
+        assert!(width(&often) > 0.9 * QUEUE * often.queueing, "{often:?}");
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub fn text(advice: &Advice) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "Does it matter?  {}", advice.matters.says);
     let _ = writeln!(text, "What to do:      {}", advice.says);
-    if let Some(doubt) = &advice.doubt {
-        let _ = writeln!(text, "                 {doubt}");
+    for caution in [&advice.undecided, &advice.doubt].into_iter().flatten() {
+        let _ = writeln!(text, "                 {caution}");
     }
     if let Some(advised) = &advice.advised {
         table(&mut text, advice, advised);

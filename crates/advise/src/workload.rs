@@ -162,6 +162,26 @@ pub struct Connections {
     pub fan_out: usize,
 }
 
+/// How far off CPU time and wait of a task may be, where they were observed and not told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Uncertain {
+    /// The ends of the interval of its CPU time, as factors of that.
+    pub cpu: [f64; 2],
+    /// The same of its wait.
+    pub wait: [f64; 2],
+    /// The most that it may wait, s, where idle and blocked look alike.
+    pub most_wait_s: Option<f64>,
+}
+
+impl Uncertain {
+    /// Factors of CPU time and wait where both are shortest, and where both are longest: by one count of tasks they are
+    /// off together.
+    #[must_use]
+    pub const fn ends(&self) -> [[f64; 2]; 2] {
+        [[self.cpu[0], self.wait[0]], [self.cpu[1], self.wait[1]]]
+    }
+}
+
 /// A workload of which enough is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Workload {
@@ -209,6 +229,8 @@ pub struct Workload {
     pub language: Language,
     /// How many at once there are now.
     pub now: Option<usize>,
+    /// How far off CPU time and wait may be; none where they were told.
+    pub uncertain: Option<Uncertain>,
     /// What was not said and is assumed, in words.
     pub assumed: Vec<String>,
 }
@@ -374,8 +396,20 @@ impl Workload {
             goal_s: said.goal_s,
             language: said.language.unwrap_or(Language::Other),
             now: said.now.map(|Count(n)| n),
+            uncertain: None,
             assumed,
         })
+    }
+
+    /// This, if CPU time and wait of a task were known to be so many times as long.
+    #[must_use]
+    pub fn known(&self, cpu: f64, wait: f64) -> Self {
+        Self {
+            cpu_s: self.cpu_s * cpu,
+            wait_s: self.wait_s * wait,
+            uncertain: None,
+            ..self.clone()
+        }
     }
 
     /// Why `advise --measure` has no twin of it; none where it has.

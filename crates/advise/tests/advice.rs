@@ -4,7 +4,7 @@ use threadgauge_advise::choose::Goal;
 use threadgauge_advise::design::Design;
 use threadgauge_advise::quantity::{Bytes, Count, Rate, Share, Spread};
 use threadgauge_advise::rules::Rule;
-use threadgauge_advise::workload::{Language, Lengths, Useful};
+use threadgauge_advise::workload::{Language, Lengths, Uncertain, Useful};
 use threadgauge_advise::{Advice, Basis, Description, Machine, Workload, advise, text};
 
 fn machine(cpus: f64) -> Machine {
@@ -105,6 +105,44 @@ fn a_container_is_sized_by_its_quota() {
     let (_, at_once) = design(&advice).unwrap();
     assert!(at_once <= 6, "{at_once}");
     insta::assert_snapshot!("container", text(&advice));
+}
+
+#[test]
+fn what_was_observed_widens_the_intervals_and_may_leave_the_answer_open() {
+    let told = Workload::of(&rate(10.0, 0.001, 0.001)).unwrap();
+    let of = |uncertain| {
+        let workload = Workload {
+            uncertain,
+            ..told.clone()
+        };
+        advise(&workload, &machine(2.0), &Basis::shipped("No run is here"), None)
+    };
+    let observed = |cpu: [f64; 2], most_wait_s| {
+        of(Some(Uncertain {
+            cpu,
+            wait: [0.5, 1.5],
+            most_wait_s,
+        }))
+    };
+    let [surely, little] = [of(None), observed([0.9, 1.1], Some(0.002))];
+    let widths = [&surely, &little].map(|advice| {
+        let mean_s = advice.advised.as_ref().unwrap().mean_s.unwrap();
+        mean_s.high - mean_s.low
+    });
+    assert!(widths[1] > 3.0 * widths[0], "{widths:?}");
+    assert_eq!(design(&surely), design(&little));
+    assert_eq!((&surely.undecided, &little.undecided), (&None, &None));
+    let undecided = |advice: &Advice| advice.undecided.clone().unwrap_or_default();
+    let by_wait = observed([0.9, 1.1], Some(0.05));
+    let says = undecided(&by_wait);
+    assert!(says.contains("50.0 ms of waiting for each task: "), "{says}");
+    assert!(text(&by_wait).contains(&says), "{}", text(&by_wait));
+    let by_cpu = observed([0.9, 300.0], None);
+    let says = undecided(&by_cpu);
+    assert!(
+        says.contains("300 ms of CPU time") && says.contains("no design keeps up"),
+        "{says}"
+    );
 }
 
 #[test]

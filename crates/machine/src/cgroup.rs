@@ -11,7 +11,9 @@ mod throttle;
 
 use crate::cpulist::CpuList;
 use crate::source::{Fact, Source};
-pub(crate) use bounds::{GroupBound, group_memory_bounds, group_pids_bounds, memory_left_kib, pids_max};
+pub(crate) use bounds::{
+    GroupBound, group_memory_bounds, group_pids_bounds, memory_left_kib, memory_limit_kib, pids_max,
+};
 use place::{Place, bound};
 pub use quota_group::{QUOTA_PERIOD, QuotaError, UnderQuota, remove_left_groups};
 pub use quotas::QuotaCounts;
@@ -121,7 +123,7 @@ pub(crate) fn read(source: &Source, unknown: &mut dyn FnMut(&str, String)) -> Cg
         cpuset: cpuset.map_err(|reason| keep("cpuset", reason)).ok(),
         weights: weights.map_err(|reason| keep("weights", reason)).ok(),
         idle: idle.map_err(|reason| keep("idle", reason)).ok(),
-        memory_limit_kib: bounds::memory_limit_kib(source)
+        memory_limit_kib: memory_limit_kib(source, "self")
             .map_err(|reason| keep("memory_limit_kib", reason))
             .ok(),
     }

@@ -103,9 +103,10 @@ pub(crate) fn memory_left_kib(source: &Source) -> Fact<Option<u64>> {
     Ok(bounds.iter().map(GroupBound::left).min())
 }
 
-/// The least limit on memory of this process's control group and those above it, KiB, or why there is none.
-pub(crate) fn memory_limit_kib(source: &Source) -> Fact<u64> {
-    let least = memory(source, "self")?.iter().map(|of| of.limit).min();
+/// The least limit on memory of a process's control group and those above it, KiB, or why there is none; `process` is
+/// its name in `/proc`, `self` for this one.
+pub(crate) fn memory_limit_kib(source: &Source, process: &str) -> Fact<u64> {
+    let least = memory(source, process)?.iter().map(|of| of.limit).min();
     least.ok_or_else(|| "no control group limits memory".to_owned())
 }
 

@@ -11,13 +11,30 @@ pub(super) struct Place {
     mount: String,
     group: String,
     pub(super) is_v2: bool,
+    /// The group lies in what is mounted; else the mount's top stands in for it.
+    is_seen: bool,
 }
 
 impl Place {
+    fn new(group: &str, (mount, root): (String, String), is_v2: bool) -> Place {
+        let group = below_root(group, &root);
+        Place {
+            mount,
+            is_v2,
+            is_seen: group.is_some(),
+            group: group.unwrap_or_default(),
+        }
+    }
+
     /// The place of `controller` for the process of this name in `/proc`.
     pub(super) fn of(source: &Source, process: &str, controller: &str) -> Fact<Place> {
         let membership = source.text(&format!("/proc/{process}/cgroup"))?;
-        Place::in_membership(source, &membership, controller)
+        let place = Place::in_membership(source, &membership, controller)?;
+        // What is mounted holds this process, and not one of another container.
+        if process != "self" && !place.is_seen {
+            return Err("its control group lies outside what is mounted here".to_owned());
+        }
+        Ok(place)
     }
 
     /// The same for a process that is in these groups.
@@ -87,20 +104,10 @@ pub(super) fn find(membership: &str, mounts: &str, controller: &str) -> Option<P
         if controllers.is_empty() {
             unified = Some(group);
         } else if controllers.split(',').any(|name| name == controller) {
-            let (mount, root) = mount_of(mounts, Some(controller))?;
-            return Some(Place {
-                group: below_root(group, &root),
-                mount,
-                is_v2: false,
-            });
+            return Some(Place::new(group, mount_of(mounts, Some(controller))?, false));
         }
     }
-    let (mount, root) = mount_of(mounts, None)?;
-    Some(Place {
-        group: below_root(unified?, &root),
-        mount,
-        is_v2: true,
-    })
+    Some(Place::new(unified?, mount_of(mounts, None)?, true))
 }
 
 /// Mount point and root of the v1 hierarchy with `controller`, or of the v2 one. A line of mountinfo:
@@ -120,14 +127,11 @@ fn mount_of(mounts: &str, controller: Option<&str>) -> Option<(String, String)> 
     })
 }
 
-/// In a container the mount shows only the part of the tree below `root`.
-fn below_root(group: &str, root: &str) -> String {
-    let root = root.trim_end_matches('/');
-    match group.strip_prefix(root) {
-        Some(rest) if (rest.is_empty() || rest.starts_with('/')) && !rest.contains("..") => rest.to_owned(),
-        // Outside what is mounted (`/../x`): its folder cannot be seen, the mount's top is what binds.
-        _ => String::new(),
-    }
+/// In a container the mount shows only the part of the tree below `root`. `None` of a group outside that (`/../x`).
+fn below_root(group: &str, root: &str) -> Option<String> {
+    let rest = group.strip_prefix(root.trim_end_matches('/'))?;
+    let is_below = (rest.is_empty() || rest.starts_with('/')) && !rest.contains("..");
+    is_below.then(|| rest.to_owned())
 }
 
 #[cfg(test)]
@@ -146,6 +150,9 @@ mod tests {
             ["/sys/fs/cgroup/cpu,cpuacct/job", "/sys/fs/cgroup/cpu,cpuacct"]
         );
         assert!(!place.is_v2);
+        let other = find("4:cpu,cpuacct:/docker/def\n", V1, "cpu").unwrap();
+        assert_eq!(other.folders(), ["/sys/fs/cgroup/cpu,cpuacct"]);
+        assert!(place.is_seen && !other.is_seen);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::place::{Place, of_stat};
 use super::{parse_cpu_stat, quota_of};
-use crate::source::{SMALL, Source, read_small};
+use crate::source::{Fact, SMALL, Source, read_small};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 
@@ -43,12 +43,10 @@ struct Group {
 }
 
 impl Quotas {
-    /// Takes the groups of a process in, those that are not known yet.
-    pub(crate) fn add(&mut self, source: &Source, pid: i32) {
-        let Ok(place) = Place::of(source, &pid.to_string(), "cpu") else {
-            return;
-        };
+    /// Takes the groups of a process in, those that are not known yet; or says why they cannot be seen.
+    pub(crate) fn add(&mut self, source: &Source, pid: i32) -> Fact<()> {
         let is_first = !std::mem::replace(&mut self.has_any, true);
+        let place = Place::of(source, &pid.to_string(), "cpu")?;
         for folder in place.folders() {
             if self.groups.iter().any(|group| group.folder == folder) {
                 continue;
@@ -65,6 +63,7 @@ impl Quotas {
                 });
             }
         }
+        Ok(())
     }
 
     /// The least of those that hold back the first process that was taken in, and with it all; `None` without any.
@@ -149,8 +148,8 @@ mod tests {
         ]);
         for (_root, source) in [&v1, &v2] {
             let mut quotas = Quotas::default();
-            quotas.add(source, 7);
-            quotas.add(source, 7);
+            quotas.add(source, 7).unwrap();
+            quotas.add(source, 7).unwrap();
             let expected = QuotaCounts {
                 group: "/sys/fs/cgroup/cpu/pod".to_owned(),
                 cpus: 1.5,
@@ -179,8 +178,8 @@ mod tests {
             ),
         ]);
         let mut quotas = Quotas::default();
-        quotas.add(&source, 7);
-        quotas.add(&source, 8);
+        quotas.add(&source, 7).unwrap();
+        quotas.add(&source, 8).unwrap();
         assert_eq!(
             (quotas.read(&mut [0; SMALL]).len(), quotas.least_cpus()),
             (1, None)
@@ -191,10 +190,34 @@ mod tests {
     fn without_control_groups_there_is_no_quota() {
         let (_root, source) = machine(&[]);
         let mut quotas = Quotas::default();
-        quotas.add(&source, 7);
+        assert!(quotas.add(&source, 7).is_err());
         assert_eq!(
             (quotas.read(&mut [0; SMALL]), quotas.least_cpus()),
             (Vec::new(), None)
         );
+    }
+
+    #[test]
+    fn the_quota_of_the_own_container_is_none_of_a_process_in_another() {
+        // By the namespace of groups, and by what of them is mounted.
+        for (group, root) in [("/../def", "/"), ("/docker/def", "/docker/abc")] {
+            let mount = format!("31 23 0:28 {root} /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
+            let (_root, source) = machine(&[
+                ("proc/7/cgroup", &format!("0::{group}\n")),
+                ("proc/self/mountinfo", &mount),
+                ("sys/fs/cgroup/cpu.max", "50000 100000\n"),
+                (
+                    "sys/fs/cgroup/cpu.stat",
+                    "nr_periods 9\nnr_throttled 3\nthrottled_usec 5\n",
+                ),
+            ]);
+            let mut quotas = Quotas::default();
+            let why = quotas.add(&source, 7).unwrap_err();
+            assert!(why.contains("outside what is mounted here"), "{why}");
+            assert_eq!(
+                (quotas.read(&mut [0; SMALL]), quotas.least_cpus()),
+                (Vec::new(), None)
+            );
+        }
     }
 }

@@ -31,7 +31,7 @@ use super::pace::Pace;
 use super::wait::{Inside, Moment, WaitKind, moment, parse_syscall};
 use crate::activity::pss_kib_of;
 use crate::affinity::allowed_in_status;
-use crate::cgroup::Quotas;
+use crate::cgroup::{Quotas, memory_limit_kib};
 use crate::children::{below, parents_in};
 use crate::clock::{monotonic_ns, since_boot_ns, thread_cpu_ns};
 use crate::limits::descriptors_of;
@@ -41,6 +41,7 @@ use crate::taskstat::{
     IoCounts, SchedStat, TaskStat, is_in_a_container, parse_io, parse_schedstat, parse_switches,
     parse_task_stat,
 };
+use crate::topology::online;
 use crate::usage::Switches;
 
 /// Descriptors that are left to the rest of the program.
@@ -83,6 +84,7 @@ pub struct Sampler {
     pace: Pace,
     own_cpu_ns: u64,
     allowed_cpus: Option<usize>,
+    memory_limit_kib: Option<u64>,
     lacks: BTreeSet<String>,
     buffer: Box<[u8; SMALL]>,
     long_buffer: Vec<u8>,
@@ -166,6 +168,7 @@ impl Sampler {
             pace: Pace::default(),
             own_cpu_ns: 0,
             allowed_cpus: None,
+            memory_limit_kib: memory_limit_kib(&source, &pid.to_string()).ok(),
             lacks: BTreeSet::new(),
             buffer: Box::new([0; SMALL]),
             long_buffer: Vec::new(),
@@ -179,7 +182,11 @@ impl Sampler {
             .source
             .text(&format!("/proc/{pid}/status"))
             .unwrap_or_default();
-        sampler.allowed_cpus = allowed_in_status(&status).map(|cpus| cpus.len());
+        // The kernel's list may name CPUs that the machine could have and has not.
+        sampler.allowed_cpus = allowed_in_status(&status).map(|allowed| match online(&sampler.source) {
+            Ok(online) => allowed.intersection(&online).len(),
+            Err(_) => allowed.len(),
+        });
         if is_in_a_container(&status) {
             let says =
                 "it is in a container: process ids here are those of the machine, not those in the container";
@@ -195,7 +202,8 @@ impl Sampler {
         self.root
     }
 
-    /// On how many CPUs the process may run; `None` where that cannot be read.
+    /// On how many CPUs the process may run, by the affinity of its first thread and its cpuset; `None` where that
+    /// cannot be read.
     #[must_use]
     pub fn allowed_cpus(&self) -> Option<usize> {
         self.allowed_cpus
@@ -206,6 +214,13 @@ impl Sampler {
     #[must_use]
     pub fn quota_cpus(&self) -> Option<f64> {
         self.quotas.least_cpus()
+    }
+
+    /// The least limit on memory of the process's control group and those above it, KiB; `None` where there is none or
+    /// they cannot be seen.
+    #[must_use]
+    pub fn memory_limit_kib(&self) -> Option<u64> {
+        self.memory_limit_kib
     }
 
     /// What could not be read, and what follows from that, in words.
@@ -404,7 +419,11 @@ impl Sampler {
                 "what it reads and writes may not be read by this user, or is not counted".to_owned(),
             );
         }
-        self.quotas.add(&self.source, pid);
+        if let Err(why) = self.quotas.add(&self.source, pid)
+            && pid == self.root
+        {
+            self.lacks.insert(format!("whether a quota holds it back: {why}"));
+        }
         // What a process did before observing began is of before.
         let is_new = stat.start_ticks >= self.began_ticks;
         let process = Process {
@@ -791,7 +810,11 @@ mod tests {
         }
 
         fn write(&self, path: &str, text: &str) {
-            let path = self.0.path().join("proc").join(path);
+            self.write_in("proc", path, text);
+        }
+
+        fn write_in(&self, folder: &str, path: &str, text: &str) {
+            let path = self.0.path().join(folder).join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
@@ -1046,6 +1069,49 @@ mod tests {
         );
         assert!(
             lacks.iter().any(|lack| lack.contains("reads and writes")),
+            "{lacks:?}"
+        );
+    }
+
+    #[test]
+    fn a_process_in_a_container_has_the_cpus_the_quota_and_the_memory_of_that() {
+        let made = Made::new();
+        made.write("7/status", "NSpid:\t7\t1\nCpus_allowed_list:\t1-63\n");
+        made.write("7/cgroup", "0::/pod/job\n");
+        made.write(
+            "self/mountinfo",
+            "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
+        );
+        for (path, text) in [
+            ("fs/cgroup/pod/cpu.max", "150000 100000\n"),
+            (
+                "fs/cgroup/pod/cpu.stat",
+                "nr_periods 9\nnr_throttled 3\nthrottled_usec 5\n",
+            ),
+            ("fs/cgroup/pod/job/memory.max", "1073741824\n"),
+            ("fs/cgroup/pod/job/memory.current", "4096\n"),
+            ("devices/system/cpu/online", "0-3\n"),
+        ] {
+            made.write_in("sys", path, text);
+        }
+        let of = |it: &Sampler| (it.allowed_cpus(), it.quota_cpus(), it.memory_limit_kib());
+        let sampler = made.sampler(PLENTY);
+        assert_eq!(of(&sampler), (Some(3), Some(1.5), Some(1 << 20)));
+        let lacks: Vec<&str> = sampler.lacks().collect();
+        assert!(
+            lacks.iter().any(|lack| lack.contains("in a container")),
+            "{lacks:?}"
+        );
+        assert!(!lacks.iter().any(|lack| lack.contains("quota")), "{lacks:?}");
+        // Of one beside that of the observer nothing but its CPUs can be seen.
+        made.write("7/cgroup", "0::/../other\n");
+        let sampler = made.sampler(PLENTY);
+        assert_eq!(of(&sampler), (Some(3), None, None));
+        let lacks: Vec<&str> = sampler.lacks().collect();
+        assert!(
+            lacks
+                .iter()
+                .any(|lack| lack.contains("quota") && lack.contains("outside what is mounted here")),
             "{lacks:?}"
         );
     }

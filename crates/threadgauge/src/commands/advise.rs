@@ -25,6 +25,7 @@ use threadgauge_machine::fingerprint;
 use threadgauge_report::chart_svg;
 use threadgauge_results::units;
 
+use crate::commands::advise::like::Observed;
 use crate::commands::advise::measure::Measured;
 use crate::commands::advise::options::{AdviseOptions, MachineOptions, Question, WorkloadOptions};
 use crate::earlier;
@@ -32,9 +33,12 @@ use crate::output::{Done, Verdict, print_json, print_words, say, shown};
 
 /// Advises, and prints it.
 pub fn advise(options: &AdviseOptions) -> Done {
-    let (question, assumed) = question(options)?;
+    let (question, observed) = question(options)?;
     let mut workload = workload(question.workload)?;
-    workload.assumed.extend(assumed);
+    if let Some(Observed { task, .. }) = &observed {
+        workload.uncertain = Some(task.uncertain);
+        workload.assumed.extend_from_slice(&task.assumed);
+    }
     let here = serde_json::to_value(fingerprint())?;
     let mut basis = match &options.from {
         Some(run) => Basis::read(run, None).context("--from")?,
@@ -49,14 +53,16 @@ pub fn advise(options: &AdviseOptions) -> Done {
             basis = found.completed_by(basis);
         }
     }
-    let machine = machine(
-        &question.machine,
-        basis
-            .machine
-            .as_ref()
-            .filter(|_| options.from.is_some())
-            .unwrap_or(&here),
-    )?;
+    let of_run = basis.machine.as_ref().filter(|_| options.from.is_some());
+    // Who names another machine asks for that.
+    let process = observed.filter(|_| of_run.is_none() && question.machine.cpu_count.is_none());
+    if let Some(process) = &process {
+        workload.assumed.extend(process.may_use(&question.machine));
+    }
+    let machine = machine(&question.machine, || match &process {
+        Some(process) => Ok(machine_for(process, &here)),
+        None => machine_of(of_run.unwrap_or(&here)),
+    })?;
     let advice = arithmetic(&workload, &machine, &basis, question.program.as_deref());
     if let Some(file) = &options.chart {
         draw(file, &advice, &basis)?;
@@ -77,8 +83,8 @@ pub fn advise(options: &AdviseOptions) -> Done {
     Ok(verdict)
 }
 
-/// What is asked: on the command line, in a file, and by a process that is observed, of which something may be assumed.
-fn question(options: &AdviseOptions) -> Result<(Question, Option<String>)> {
+/// What is asked: on the command line, in a file, and by a process that is observed.
+fn question(options: &AdviseOptions) -> Result<(Question, Option<Observed>)> {
     let mut question = options.question.clone();
     if let Some(file) = &options.file {
         question = question.or(Question::read(file)?);
@@ -87,8 +93,8 @@ fn question(options: &AdviseOptions) -> Result<(Question, Option<String>)> {
         return Ok((question, None));
     };
     let observed = like::like(pid, &question.workload)?;
-    question.workload = question.workload.or(observed.workload);
-    Ok((question, observed.assumed))
+    question.workload = question.workload.or(observed.task.workload);
+    Ok((question, Some(observed)))
 }
 
 /// Draws the advice among all numbers at once.
@@ -126,7 +132,7 @@ fn measured(
     machine: &Machine,
     basis: &Basis,
 ) -> Result<(Option<Measured>, Verdict)> {
-    let here = machine_of(&serde_json::to_value(fingerprint())?, None)?;
+    let here = machine_of(&serde_json::to_value(fingerprint())?)?;
     measure::check(&advice.workload, machine, &here)?;
     let asked = measure::Asked {
         rounds: options.rounds,
@@ -139,7 +145,9 @@ fn measured(
             Coming::Rate(_) => measure::tasks(workload),
         };
         let drawn = Drawn::new(workload, Effort { tasks, seeds: 1 });
-        let prediction = predict(candidate, workload, machine, &basis.costs, &drawn);
+        // The twin is sure of its own tasks.
+        let known = workload.known(1.0, 1.0);
+        let prediction = predict(candidate, &known, machine, &basis.costs, &drawn);
         let figure = match Goal::of(workload) {
             Goal::Elapsed => prediction.elapsed_s?,
             Goal::Completion | Goal::Response => prediction.mean_s?,
@@ -250,16 +258,24 @@ const MOST_CPUS: usize = 8_192;
 /// The kernel grants no smaller quota: 1 ms of each 100 ms.
 const LEAST_QUOTA: f64 = 0.01;
 
-/// The machine that it is for: what the user says, else that of this fingerprint.
-fn machine(said: &MachineOptions, fingerprint: &Value) -> Result<Machine> {
-    if let Some(Count(cpus)) = said.cpu_count {
-        ensure!(
-            cpus <= MOST_CPUS,
-            "--cpu-count {cpus}: Linux runs on {} at most; say for example --cpu-count 96",
-            units::counted(MOST_CPUS, "CPU")
-        );
-    }
-    let found = machine_of(fingerprint, said.cpu_count.map(|Count(cpus)| cpus as f64))?;
+/// The machine that it is for: what the user says, else what is found. Another number of CPUs is another machine, of
+/// whose quota and memory nothing is known.
+fn machine(said: &MachineOptions, found: impl FnOnce() -> Result<Machine>) -> Result<Machine> {
+    let found = match said.cpu_count {
+        None => found()?,
+        Some(Count(cpus)) => {
+            ensure!(
+                cpus <= MOST_CPUS,
+                "--cpu-count {cpus}: Linux runs on {} at most; say for example --cpu-count 96",
+                units::counted(MOST_CPUS, "CPU")
+            );
+            Machine {
+                cpus: cpus as f64,
+                quota: None,
+                memory_bytes: None,
+            }
+        }
+    };
     if let Some(quota) = said.quota {
         ensure!(
             quota >= LEAST_QUOTA,
@@ -285,16 +301,20 @@ fn machine(said: &MachineOptions, fingerprint: &Value) -> Result<Machine> {
     })
 }
 
-/// That of a fingerprint; another number of CPUs is another machine, of whose quota and memory nothing is known.
-fn machine_of(fingerprint: &Value, other_cpus: Option<f64>) -> Result<Machine> {
-    let number = |pointer: &str| fingerprint.pointer(pointer).and_then(Value::as_f64);
-    if let Some(cpus) = other_cpus {
-        return Ok(Machine {
-            cpus,
-            quota: None,
-            memory_bytes: None,
-        });
+/// This one, of which `here` is the fingerprint, as a process may use it.
+fn machine_for(process: &Observed, here: &Value) -> Machine {
+    let limit_kib = process.memory_limit_kib.map(|kib| kib as f64);
+    let memory_kib = limit_kib.or_else(|| here.get("memory_total_kib").and_then(Value::as_f64));
+    Machine {
+        cpus: process.capacity.allowed,
+        quota: process.capacity.quota,
+        memory_bytes: memory_kib.map(|kib| kib * 1024.0),
     }
+}
+
+/// That of a fingerprint.
+fn machine_of(fingerprint: &Value) -> Result<Machine> {
+    let number = |pointer: &str| fingerprint.pointer(pointer).and_then(Value::as_f64);
     let allowed = || {
         let list = fingerprint.get("allowed_cpus").and_then(Value::as_str)?;
         let list: threadgauge_machine::CpuList = list.parse().ok()?;
@@ -360,7 +380,7 @@ mod tests {
                 cpu_count: cpu_count.map(Count),
                 ..MachineOptions::default()
             };
-            machine(&said, &here).map_err(|error| error.to_string())
+            machine(&said, || machine_of(&here)).map_err(|error| error.to_string())
         };
         assert_eq!(of(Some(0.01), None).unwrap().quota, Some(0.01));
         assert_eq!(of(None, Some(8_192)).unwrap().cpus, 8_192.0);
@@ -370,5 +390,34 @@ mod tests {
         }
         assert!(of(Some(f64::INFINITY), None).unwrap_err().contains("4 CPUs"));
         assert!(of(None, Some(8_193)).unwrap_err().contains("8192 CPUs at most"));
+    }
+
+    #[test]
+    fn who_names_cpus_or_a_quota_asks_for_another_machine_than_the_one_found() {
+        let found = Machine {
+            cpus: 4.0,
+            quota: Some(1.5),
+            memory_bytes: Some(1e9),
+        };
+        let of = |cpu_count: Option<usize>, quota| {
+            let said = MachineOptions {
+                cpu_count: cpu_count.map(Count),
+                quota,
+                memory_limit: None,
+            };
+            machine(&said, || Ok(found)).unwrap()
+        };
+        assert_eq!(of(None, None), found);
+        let by_quota = Machine {
+            quota: Some(3.0),
+            ..found
+        };
+        assert_eq!(of(None, Some(3.0)), by_quota);
+        let other = Machine {
+            cpus: 8.0,
+            quota: None,
+            memory_bytes: None,
+        };
+        assert_eq!(of(Some(8), None), other);
     }
 }

@@ -251,6 +251,7 @@ impl<'a> Observed<'a> {
                 allowed: cpus as f64,
                 quota: self.sampler.quota_cpus(),
             },
+            memory_limit_kib: self.sampler.memory_limit_kib(),
             course: self.course,
             ending,
             task: self.tasks.as_ref().map(Tasks::cost),

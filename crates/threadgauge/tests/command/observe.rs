@@ -20,7 +20,7 @@ use threadgauge_machine::allowed_cpus;
 
 use super::limited::{Group, cpu_percent};
 use super::terminal::on_a_terminal;
-use super::{json, json_of, piped, refused, send_signal, text, threadgauge};
+use super::{children, json, json_of, piped, refused, send_signal, text, threadgauge};
 
 #[path = "../../../../guests/compile.rs"]
 mod guests;
@@ -69,6 +69,15 @@ impl Known {
         self.0.id().to_string()
     }
 
+    /// The process id of the program where this is a command that has started it.
+    fn inner_pid(&self) -> String {
+        let started = children(&[self.pid()]);
+        let [inner] = &started[..] else {
+            panic!("not one child: {started:?}")
+        };
+        inner.clone()
+    }
+
     /// The command that observes it until something else ends that.
     fn observer(&self, dir: &Path) -> Child {
         let often = ["--for", "1h", "--interval", "100ms", "--json"];
@@ -108,6 +117,29 @@ fn observed(arguments: &[&str]) -> Value {
 fn observe(arguments: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
     threadgauge(dir.path(), &[&["observe", "--json"], arguments].concat())
+}
+
+/// How a program is started with users, processes and mounts of its own, as in a container.
+const CONTAINED: [&str; 7] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--pid",
+    "--fork",
+    "--mount-proc",
+    "--kill-child",
+];
+
+/// Whether it can be.
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn can_be_contained() -> bool {
+    let [unshare, options @ ..] = CONTAINED;
+    let tried = Command::new(unshare).args(options).arg("true").output();
+    let can = tried.is_ok_and(|tried| tried.status.success());
+    if !can {
+        eprintln!("skipped: no namespaces of its own can be made for a program here");
+    }
+    can
 }
 
 fn kinds(seen: &Value) -> Vec<&str> {
@@ -269,6 +301,74 @@ fn a_program_that_a_quota_throttles_says_so() {
         share(quota, "throttled_periods") >= 2.0 && share(quota, "throttled_s") > 0.0,
         "{quota}"
     );
+}
+
+#[test]
+fn a_process_in_a_container_is_observed_by_its_id_here_and_that_is_said() {
+    if !can_be_contained() {
+        return;
+    }
+    let [unshare, options @ ..] = CONTAINED;
+    let mut command = Command::new(unshare);
+    command.args(options).arg(program());
+    let known = Known::by(command, "sleep", 2);
+    let pid = known.inner_pid();
+    let seen = observed(&[&[&*pid], &SHORT[..]].concat());
+    assert_eq!(
+        (seen["pid"].to_string(), &seen["name"]),
+        (pid, &"observed".into())
+    );
+    assert_eq!(group(&seen, "sleeper-*")["threads"], 2);
+    assert!(waits(&seen, group(&seen, "sleeper-*"), "sleep") > 0.9, "{seen:#}");
+    assert!(
+        seen["not_known"].to_string().contains("in a container"),
+        "{seen:#}"
+    );
+    // From outside it is a part of what has started it, whatever numbers it has inside.
+    let seen = observed(&[&[&*known.pid()], &SHORT[..]].concat());
+    assert_eq!(group(&seen, "sleeper-*")["threads"], 2);
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "it says why it is skipped")]
+fn what_is_advised_like_a_process_in_a_container_is_for_its_quota_and_its_cpus() {
+    let contained = match Group::new("contained", vec![cpu_percent(50)]) {
+        Ok(group) => group,
+        Err(error) => {
+            eprintln!("skipped: no control group can be made here: {error}");
+            return;
+        }
+    };
+    if !can_be_contained() {
+        return;
+    }
+    let one = allowed_cpus().unwrap().first(1).to_string();
+    let program = program().to_str().unwrap();
+    let words = [&["--cpu-list", &*one], &CONTAINED[..], &[program]].concat();
+    let known = Known::by(contained.command("taskset", &words), "sleep", 3);
+    let pid = known.inner_pid();
+    let dir = tempfile::tempdir().unwrap();
+    // As many as its three threads wake.
+    let output = threadgauge(
+        dir.path(),
+        &["advise", "--like", &pid, "--rate", "60/s", "--json"],
+    );
+    let advice = json(&output);
+    assert_eq!(advice["machine"]["cpus"], 1.0);
+    assert_eq!(advice["machine"]["quota"], 0.5);
+    let assumed = advice["workload"]["assumed"].to_string();
+    for part in [
+        "the process may use 0.5 CPUs: a quota of its control group",
+        "of CPU time, as observed (--cpu)",
+        "idle and blocked look alike (--wait)",
+    ] {
+        assert!(assumed.contains(part), "no {part} in {assumed}");
+    }
+    let [low, high] = [0_usize, 1].map(|end| advice["workload"]["uncertain"]["cpu"][end].as_f64().unwrap());
+    assert!(0.0 < low && low < 1.0 && 1.0 < high, "{low} {high}");
+    // Whether its threads sleep or wait for others cannot be told, and four of them are there.
+    let undecided = advice["undecided"].as_str().unwrap();
+    assert!(undecided.contains("of waiting for each task: "), "{undecided}");
 }
 
 #[test]

@@ -1,23 +1,39 @@
-//! A task's cost of a program that runs: `advise --like PID` observes it.
+//! A task's cost of a program that runs, and the machine as that program may use it: `advise --like PID` observes it.
 
 use anyhow::{Result, anyhow};
 use clap::Parser as _;
+use threadgauge_advise::advice::cpus_in_words;
+use threadgauge_advise::workload::Uncertain;
 use threadgauge_load::Span;
+use threadgauge_machine::observe::Capacity;
 use threadgauge_results::units::with_unit;
 
 use crate::cli::{Cli, Command};
-use crate::commands::advise::options::{Language, WorkloadOptions};
-use crate::commands::observe::tasks::TaskCost;
+use crate::commands::advise::options::{Language, MachineOptions, WorkloadOptions};
+use crate::commands::observe::tasks::{Figure, TaskCost};
 use crate::commands::observe::watch;
 use crate::output::say;
 
 /// What was seen of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
+    /// What its tasks are.
+    pub task: Task,
+    /// CPUs that it may use, and the quota on it.
+    pub capacity: Capacity,
+    /// The least limit on its memory by control groups, KiB.
+    pub memory_limit_kib: Option<u64>,
+}
+
+/// A task of a process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
     /// A workload, as far as the process tells it.
     pub workload: WorkloadOptions,
-    /// What is assumed of it, in words; none where the user said it.
-    pub assumed: Option<String>,
+    /// How far off that may be.
+    pub uncertain: Uncertain,
+    /// What is taken from it, in words; nothing of what the user said.
+    pub assumed: Vec<String>,
 }
 
 /// What a process says of a workload whose tasks come as `said` says. Blocks while it is observed: ten seconds.
@@ -59,33 +75,92 @@ pub fn like(pid: i32, said: &WorkloadOptions) -> Result<Observed> {
         }
         None => return Err(anyhow!("no task was seen; say --cpu and --wait")),
     };
-    Ok(of(&cost, &seen.name, said))
+    for lack in &seen.lacks {
+        say(&format!("not known: {lack}"));
+    }
+    Ok(Observed {
+        task: task(&cost, &seen.name, said),
+        capacity: seen.capacity,
+        memory_limit_kib: seen.memory_limit_kib,
+    })
 }
 
-fn of(cost: &TaskCost, name: &str, said: &WorkloadOptions) -> Observed {
-    let time = |ns: f64| with_unit(ns, None, "ns");
-    say(&format!(
-        "a task of `{name}` takes {} of CPU time",
-        time(cost.cpu.value_ns)
-    ));
-    let assumed = said.wait.is_none().then(|| {
+fn task(cost: &TaskCost, name: &str, said: &WorkloadOptions) -> Task {
+    let cpu = said.cpu.is_none().then_some(&cost.cpu);
+    let wait = said.wait.is_none().then_some(&cost.held_up);
+    let of_cpu = cpu.map(|cpu| format!("a task takes {} of CPU time, as observed (--cpu)", in_words(cpu)));
+    let of_wait = wait.map(|wait| {
+        let least = match wait.value_ns {
+            0.0 => "does not wait".to_owned(),
+            _ => format!("waits for {}", in_words(wait)),
+        };
         format!(
-            "a task waits for {}, the least that can be told; at most {}, since idle and blocked look alike (--wait)",
-            time(cost.held_up.value_ns),
-            time(cost.all_waits.value_ns)
+            "a task {least}: that is the least that can be told; at most it waits for {}, since idle and blocked look \
+             alike (--wait)",
+            with_unit(cost.all_waits.value_ns, None, "ns")
         )
     });
-    if let Some(assumed) = &assumed {
-        say(assumed);
-    }
-    Observed {
+    Task {
         workload: WorkloadOptions {
             cpu: Some(span(cost.cpu.value_ns)),
-            wait: said.wait.or(Some(span(cost.held_up.value_ns))),
+            wait: Some(span(cost.held_up.value_ns)),
             language: language(name),
             ..WorkloadOptions::default()
         },
-        assumed,
+        uncertain: Uncertain {
+            cpu: cpu.map_or([1.0; 2], ends),
+            wait: wait.map_or([1.0; 2], ends),
+            most_wait_s: wait.map(|_| cost.all_waits.value_ns / 1e9),
+        },
+        assumed: of_cpu.into_iter().chain(of_wait).collect(),
+    }
+}
+
+/// With its interval, or that there is none.
+fn in_words(figure: &Figure) -> String {
+    let says = with_unit(figure.value_ns, figure.ci95_ns, "ns");
+    match figure.ci95_ns {
+        Some(_) => says,
+        None => format!("{says} (how far off that may be is not known)"),
+    }
+}
+
+/// The ends of its interval, as factors of it; 1 where it has none.
+fn ends(figure: &Figure) -> [f64; 2] {
+    match figure.ci95_ns {
+        Some([low, high]) if figure.value_ns > 0.0 => [
+            (low / figure.value_ns).clamp(0.0, 1.0),
+            (high / figure.value_ns).max(1.0),
+        ],
+        _ => [1.0; 2],
+    }
+}
+
+impl Observed {
+    /// What the process may use and the user did not say, in words.
+    pub fn may_use(&self, said: &MachineOptions) -> Vec<String> {
+        let Capacity { allowed, quota } = self.capacity;
+        let quota = quota.filter(|quota| said.quota.is_none() && *quota < allowed);
+        let cpus = match quota {
+            Some(quota) => format!(
+                "the process may use {}: a quota of its control group, or of one above it (--quota); by its affinity it \
+                 would be {} (--cpu-count)",
+                cpus_in_words(quota),
+                cpus_in_words(allowed)
+            ),
+            None => format!(
+                "the process may run on {}, by its affinity (--cpu-count)",
+                cpus_in_words(allowed)
+            ),
+        };
+        let memory = self.memory_limit_kib.filter(|_| said.memory_limit.is_none());
+        let memory = memory.map(|kib| {
+            format!(
+                "the process may have {}: a limit of its control group, or of one above it (--memory-limit)",
+                with_unit(kib as f64 * 1024.0, None, "B")
+            )
+        });
+        [cpus].into_iter().chain(memory).collect()
     }
 }
 
@@ -110,40 +185,88 @@ fn language(name: &str) -> Option<Language> {
 mod tests {
     use std::time::Duration;
 
-    use crate::commands::observe::tasks::Figure;
+    use threadgauge_advise::quantity::Bytes;
 
     use super::*;
 
-    #[test]
-    fn the_wait_that_is_taken_is_the_least_and_said_to_be_assumed() {
-        let figure = |value_ns| Figure {
-            value_ns,
-            ci95_ns: None,
-        };
-        let cost = TaskCost {
+    fn cost() -> TaskCost {
+        let figure = |value_ns, ci95_ns| Figure { value_ns, ci95_ns };
+        TaskCost {
             tasks: 500.0,
             per_second: 50.0,
             looks: 40,
-            cpu: figure(3e6),
-            wanted: figure(0.0),
+            cpu: figure(3e6, Some([2.7e6, 3.6e6])),
+            wanted: figure(0.0, None),
             waits: Vec::new(),
-            all_waits: figure(9e6),
-            held_up: figure(2e6),
+            all_waits: figure(9e6, None),
+            held_up: figure(2e6, None),
+        }
+    }
+
+    #[test]
+    fn the_wait_that_is_taken_is_the_least_and_said_to_be_assumed() {
+        let nothing = WorkloadOptions::default();
+        let seen = task(&cost(), "python3", &nothing);
+        assert_eq!(seen.workload.cpu, Some(Span(Duration::from_millis(3))));
+        assert_eq!(seen.workload.wait, Some(Span(Duration::from_millis(2))));
+        let [cpu, wait] = &seen.assumed[..] else {
+            panic!("{:?}", seen.assumed)
         };
-        let observed = of(&cost, "python3", &WorkloadOptions::default());
-        assert_eq!(observed.workload.cpu, Some(Span(Duration::from_millis(3))));
-        assert_eq!(observed.workload.wait, Some(Span(Duration::from_millis(2))));
-        let assumed = observed.assumed.unwrap();
+        assert!(cpu.contains("takes 3.00 [2.70, 3.60] ms of CPU time"), "{cpu}");
         assert!(
-            assumed.contains("waits for 2.00 ms") && assumed.contains("at most 9.00 ms"),
-            "{assumed}"
+            wait.contains("waits for 2.00 ms (how far off") && wait.contains("at most it waits for 9.00 ms"),
+            "{wait}"
         );
+    }
+
+    #[test]
+    fn what_is_observed_is_uncertain_by_its_interval_and_what_is_said_is_not() {
+        let uncertain = |said: &WorkloadOptions| task(&cost(), "python3", said).uncertain;
+        let all = uncertain(&WorkloadOptions::default());
+        let [low, high] = all.cpu;
+        assert!((low - 0.9).abs() < 1e-9 && (high - 1.2).abs() < 1e-9, "{all:?}");
+        assert_eq!((all.wait, all.most_wait_s), ([1.0; 2], Some(0.009)));
         let said = WorkloadOptions {
+            cpu: Some(Span(Duration::from_millis(1))),
             wait: Some(Span(Duration::from_millis(5))),
             ..WorkloadOptions::default()
         };
-        let observed = of(&cost, "python3", &said);
-        assert_eq!((observed.workload.wait, observed.assumed), (said.wait, None));
+        let none = uncertain(&said);
+        assert_eq!(
+            (none.cpu, none.wait, none.most_wait_s),
+            ([1.0; 2], [1.0; 2], None)
+        );
+        assert!(task(&cost(), "python3", &said).assumed.is_empty());
+    }
+
+    #[test]
+    fn the_machine_is_what_the_process_may_use_and_it_is_said_why() {
+        let observed = |quota, memory_limit_kib| Observed {
+            task: task(&cost(), "python3", &WorkloadOptions::default()),
+            capacity: Capacity { allowed: 4.0, quota },
+            memory_limit_kib,
+        };
+        let nothing = MachineOptions::default();
+        let said = observed(Some(1.5), Some(1 << 20)).may_use(&nothing);
+        assert!(
+            said[0].starts_with("the process may use 1.5 CPUs: a quota of its control group"),
+            "{said:?}"
+        );
+        assert!(said[1].contains("1.00 GiB"), "{said:?}");
+        // A larger quota holds nothing back.
+        let said = observed(Some(9.0), None).may_use(&nothing);
+        assert_eq!(
+            said,
+            ["the process may run on 4 CPUs, by its affinity (--cpu-count)"]
+        );
+        let both = MachineOptions {
+            quota: Some(2.0),
+            memory_limit: Some(Bytes(1e9)),
+            ..nothing
+        };
+        let said = observed(Some(1.5), Some(1 << 20)).may_use(&both);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(!said[0].contains("quota"), "{said:?}");
     }
 
     #[test]

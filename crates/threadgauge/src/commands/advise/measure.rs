@@ -172,7 +172,8 @@ pub fn check(workload: &Workload, machine: &Machine, here: &Machine) -> Result<(
     );
     ensure!(
         machine.cpus == here.cpus && machine.quota == here.quota,
-        "--measure measures this machine: leave --cpu-count, --quota and --from away"
+        "--measure measures this machine: leave --cpu-count, --quota and --from away, and take --like of a process that may \
+         use all of it"
     );
     Ok(())
 }

@@ -254,6 +254,7 @@ mod tests {
                 allowed: 2.0,
                 quota: None,
             },
+            memory_limit_kib: None,
             ending: Ending::Over,
             task: None,
             lacks: Vec::new(),

@@ -24,6 +24,8 @@ pub struct Seen {
     pub course: Course,
     /// What the program may use.
     pub capacity: Capacity,
+    /// The least limit on its memory by control groups, KiB.
+    pub memory_limit_kib: Option<u64>,
     /// Why observing ended.
     pub ending: Ending,
     /// What a task costs, where tasks were counted; or why that is not known.

@@ -555,6 +555,7 @@ mod tests {
                 allowed: 2.0,
                 quota: Some(1.5),
             },
+            memory_limit_kib: None,
             ending: Ending::Over,
             task: Some(Err("why".to_owned())),
             lacks: vec!["something".to_owned()],
