@@ -98,6 +98,14 @@ fn measure(options: &Options) -> Result<()> {
         let drawn = draw(&mut random, allowed.len());
         let kept = file(&options.out, number);
         if kept.exists() {
+            let measured: Value = serde_json::from_str(&fs::read_to_string(&kept)?)
+                .with_context(|| format!("what is kept of workload {number}"))?;
+            if measured["words"] != json!(drawn.words.join(" ")) {
+                bail!(
+                    "{} is of another workload than this version draws: keep them apart by --out",
+                    kept.display()
+                );
+            }
             continue;
         }
         shell::progress(&format!(
@@ -249,7 +257,10 @@ impl Came {
                 .into_iter()
                 .flatten();
             for (rule, at_once) in thumbs {
-                if way.get("at_once") == Some(at_once) {
+                // They are said of pools of threads or processes, not of one asynchronous thread.
+                let named = way.get("way").and_then(Value::as_str).unwrap_or_default();
+                let is_pool = !named.starts_with("async");
+                if is_pool && way.get("at_once") == Some(at_once) {
                     came.thumbs.insert(rule.clone(), regret);
                 }
             }
@@ -411,6 +422,9 @@ mod tests {
             came.errors
         );
         assert_eq!(came.inside, [true, true, false]);
+        let mut asynchronous = kept();
+        asynchronous["measured"]["ways"][0]["way"] = json!("async-2");
+        assert!(!Came::of(&asynchronous).thumbs.contains_key("CPUs"));
         assert!(near(came.thumbs["CPUs"], 1.0) && !came.thumbs.contains_key("Goetz"));
         let row = Row::of(&[&came]);
         assert!(!row.is_met());

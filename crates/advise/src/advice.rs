@@ -81,7 +81,7 @@ pub struct Thumb {
 }
 
 /// What a task is called.
-const fn noun(workload: &Workload) -> &'static str {
+pub(crate) const fn noun(workload: &Workload) -> &'static str {
     match workload.connections {
         Some(_) => "message",
         None => "task",
@@ -662,30 +662,42 @@ fn undecided(
 ) -> Option<String> {
     let uncertain = workload.uncertain?;
     let now = advised.map(|advised| advised.candidate);
-    let ends = uncertain.ends().map(|[cpu, wait]| workload.known(cpu, wait));
+    let ends = uncertain.ends().into_iter();
+    let ends = ends.map(|[cpu, wait]| (true, workload.known(cpu, wait)));
     let most = uncertain.most_wait_s.map(|wait_s| Workload {
         wait_s,
         ..workload.known(1.0, 1.0)
     });
-    let mut others: Vec<String> = (ends.iter().chain(&most))
-        .filter_map(|other| {
-            let then = answer(other, machine, basis, SEARCH);
-            differs(now, then).then(|| {
-                format!(
-                    "With {} of CPU time and {} of waiting for each task: {}.",
-                    time(other.cpu_s),
-                    time(other.wait_s),
-                    answer_says(then, other)
-                )
-            })
-        })
-        .collect();
-    others.dedup();
-    (!others.is_empty()).then(|| {
+    let mut others: Vec<(Option<Candidate>, String)> = Vec::new();
+    let mut can_be_observed = false;
+    for (is_end, other) in ends.chain(most.map(|most| (false, most))) {
+        let then = answer(&other, machine, basis, SEARCH);
+        if !differs(now, then) {
+            continue;
+        }
+        can_be_observed |= is_end;
+        if others.iter().all(|(said, _)| *said != then) {
+            let says = format!(
+                "With {} of CPU time and {} of waiting for each task: {}.",
+                time(other.cpu_s),
+                time(other.wait_s),
+                answer_says(then, &other)
+            );
+            others.push((then, says));
+        }
+    }
+    let says: Vec<String> = others.into_iter().map(|(_, says)| says).collect();
+    let what_to_do = match can_be_observed {
+        true => {
+            "Observe it for longer (`threadgauge observe PID --for 10m --rate …`), and say what that tells or you know (--cpu, \
+             --wait)."
+        }
+        false => "Observing tells no more of it: say for how long a task waits (--wait).",
+    };
+    (!says.is_empty()).then(|| {
         format!(
-            "It is not decided: what was observed of a task allows other answers, too. {} Observe it for longer \
-             (`threadgauge observe PID --for 10m`), and say what you know of it (--cpu, --wait).",
-            others.join(" ")
+            "It is not decided: what was observed of a task allows other answers, too. {} {what_to_do}",
+            says.join(" ")
         )
     })
 }

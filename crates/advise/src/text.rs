@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use threadgauge_results::Verdict;
 use threadgauge_results::units::{count, percent, with_unit};
 
-use crate::advice::{Advice, Thumb};
+use crate::advice::{Advice, Thumb, noun};
 use crate::choose::Goal;
 use crate::predict::{Figure, Prediction};
 use crate::quantity::time;
@@ -22,6 +22,7 @@ pub fn text(advice: &Advice) -> String {
     }
     if let Some(advised) = &advice.advised {
         table(&mut text, advice, advised);
+        let _ = writeln!(text, "\n{}", in_full(advice, advised));
     }
     if let Some(now) = now(advice) {
         let _ = writeln!(text, "\n{now}");
@@ -103,11 +104,7 @@ fn table(text: &mut String, advice: &Advice, advised: &Prediction) {
     let row = |prediction: &Prediction, mark: &str| -> [String; 5] {
         let way = format!("{}{mark}", prediction.says);
         let of = |figure: Option<Figure>| match figure {
-            Some(figure) => with_unit(
-                figure.value * 1e9,
-                Some([figure.low * 1e9, figure.high * 1e9]),
-                "ns",
-            ),
+            Some(figure) => with_interval(figure.times(1e9), "ns"),
             None => "does not keep up".to_owned(),
         };
         let memory = with_unit(prediction.memory_bytes.value, None, "B");
@@ -147,6 +144,28 @@ fn table(text: &mut String, advice: &Advice, advised: &Prediction) {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
+}
+
+fn with_interval(figure: Figure, unit: &str) -> String {
+    with_unit(figure.value, Some([figure.low, figure.high]), unit)
+}
+
+/// Of the advised way what the table has no room for, each with its interval.
+fn in_full(advice: &Advice, advised: &Prediction) -> String {
+    let noun = noun(&advice.workload);
+    let time = |figure: Figure| with_interval(figure.times(1e9), "ns");
+    let does = match (advice.workload.coming, advised.p99_s) {
+        (Coming::Batch(_), Some(p99_s)) => format!("99 of 100 results after {}", time(p99_s)),
+        _ => format!(
+            "it keeps up with {} {noun}s a second",
+            with_interval(advised.throughput, "count")
+        ),
+    };
+    format!(
+        "The advised way in full: {does}; {} of CPU time for each {noun}; {} of memory.",
+        time(advised.cpu_s),
+        with_interval(advised.memory_bytes, "B")
+    )
 }
 
 /// What is to be said of the number that the user has now.

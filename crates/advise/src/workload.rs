@@ -174,11 +174,17 @@ pub struct Uncertain {
 }
 
 impl Uncertain {
-    /// Factors of CPU time and wait where both are shortest, and where both are longest: by one count of tasks they are
-    /// off together.
+    /// Factors of CPU time and wait at all ends, each with each; none where nothing is uncertain.
     #[must_use]
-    pub const fn ends(&self) -> [[f64; 2]; 2] {
-        [[self.cpu[0], self.wait[0]], [self.cpu[1], self.wait[1]]]
+    pub fn ends(&self) -> Vec<[f64; 2]> {
+        let corners = self.cpu.map(|cpu| self.wait.map(|wait| [cpu, wait]));
+        let mut ends: Vec<[f64; 2]> = Vec::new();
+        for corner in corners.into_iter().flatten() {
+            if corner != [1.0, 1.0] && !ends.contains(&corner) {
+                ends.push(corner);
+            }
+        }
+        ends
     }
 }
 

@@ -11,10 +11,11 @@
 //! Else the other run, having heard of a later try, would be measuring by then. When one run ends, the other goes on
 //! alone.
 //!
-//! Two states of one machine may have other CPUs, and so other cases. Of their plans both measure what both have.
+//! Two states of one machine may have other CPUs, and so other cases and another reference case. Of their plans both
+//! measure what is [common](Common) to both.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,9 @@ pub enum TurnsError {
         "the run to take turns with {0}; give both the same experiments, profile, --rounds, --only, --set and --cpus"
     )]
     OtherPlan(String),
+    /// Two states of a machine have no common plan.
+    #[error("the two states {0}")]
+    OtherStates(&'static str),
     /// The other is of a version that takes turns in another way.
     #[error(
         "the run to take turns with is of a version of threadgauge that takes turns in another way than this one; give both a version that takes them in the same way, or measure one after the other without --turns"
@@ -120,26 +124,43 @@ pub struct Greeting {
     pub proposed: u64,
     /// `quick`, `standard` or `paper`, and the rounds asked for.
     pub profile: (String, Option<u32>),
-    /// Every case that is measured and every reference case, in order, and how many tries a sample takes.
+    /// Every case that is measured and every reference case, in order, and how many tries a sample takes. Of a state
+    /// the cases alone, each with the tries that it takes by itself.
     pub plan: Vec<(String, u32)>,
-    /// Whether it is one of two states of the machine. Its tries are then those of each case by itself.
-    #[serde(default)]
-    pub is_state: bool,
+    /// Where it is one of two states of the machine: the reference cases.
+    pub references: Option<BTreeSet<String>>,
+}
+
+/// What two states of the machine both have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Common {
+    /// The cases, and how many tries a sample takes: as few as in either.
+    pub cases: BTreeMap<String, u32>,
+    /// Those that are the reference cases of both.
+    pub references: BTreeSet<String>,
 }
 
 impl Greeting {
-    /// The seed and the plan of both, where they agree.
-    fn agree(&self, theirs: &Self, opened: bool) -> Result<(u64, Vec<(String, u32)>), TurnsError> {
+    /// The seed of both, and what both have where they are two states, if they agree.
+    fn agree(&self, theirs: &Self, opened: bool) -> Result<(u64, Option<Common>), TurnsError> {
         if self.protocol != theirs.protocol {
             return Err(TurnsError::OtherProtocol);
         }
-        let [ours, of_other] = match self.is_state && theirs.is_state {
-            true => [self.shared_with(theirs), theirs.shared_with(self)],
-            false => [self.clone(), theirs.clone()],
-        };
-        if let Some(difference) = ours.difference(&of_other) {
-            return Err(TurnsError::OtherPlan(difference));
+        if self.profile != theirs.profile {
+            return Err(TurnsError::OtherPlan(
+                "has another profile or other --rounds".to_owned(),
+            ));
         }
+        let common = match (&self.references, &theirs.references) {
+            (Some(ours), Some(of_other)) => Some(Common {
+                cases: self.common_cases(theirs)?,
+                references: ours & of_other,
+            }),
+            _ => match self.difference(theirs) {
+                Some(difference) => return Err(TurnsError::OtherPlan(difference)),
+                None => None,
+            },
+        };
         let seed = match (self.seed, theirs.seed) {
             (Some(ours), Some(theirs)) if ours != theirs => {
                 return Err(TurnsError::OtherSeed { ours, theirs });
@@ -148,21 +169,33 @@ impl Greeting {
             (None, None) if opened => self.proposed,
             (None, None) => theirs.proposed,
         };
-        Ok((seed, ours.plan))
+        Ok((seed, common))
     }
 
-    /// The same with those of its cases that the other has, too, and of each as few tries as either has.
-    fn shared_with(&self, other: &Self) -> Self {
-        let others = other.plan.iter().map(|(case, tries)| (case.as_str(), *tries));
-        let others: BTreeMap<&str, u32> = others.collect();
-        let shared = self.plan.iter().filter_map(|(case, tries)| {
-            let theirs = others.get(case.as_str())?;
-            Some((case.clone(), *tries.min(theirs)))
-        });
-        Self {
-            plan: shared.collect(),
-            ..self.clone()
+    /// The cases of both, and of each as few tries as either has. They must come in the same order in both plans: else
+    /// the same seed would not give both the same rounds.
+    fn common_cases(&self, theirs: &Self) -> Result<BTreeMap<String, u32>, TurnsError> {
+        let [ours, of_other] = [self, theirs].map(|of| of.plan.iter().cloned().collect::<BTreeMap<_, _>>());
+        let in_order = |of: &Self, other: &BTreeMap<String, u32>| -> Vec<String> {
+            let cases = of.plan.iter().map(|(case, _)| case);
+            cases.filter(|case| other.contains_key(*case)).cloned().collect()
+        };
+        let common = in_order(self, &of_other);
+        if common.is_empty() {
+            return Err(TurnsError::OtherStates(
+                "have no case in common; choose other experiments, or other cases by --only",
+            ));
         }
+        if common != in_order(theirs, &ours) {
+            return Err(TurnsError::OtherStates(
+                "have their common cases in different orders; choose fewer of them by --only",
+            ));
+        }
+        let tries = common.into_iter().map(|case| {
+            let fewest = ours[&case].min(of_other[&case]);
+            (case, fewest)
+        });
+        Ok(tries.collect())
     }
 
     /// With the words that are shown to the user [cleaned](clean): they are somebody else's.
@@ -176,12 +209,6 @@ impl Greeting {
 
     /// How the other run's plan differs, if it does.
     fn difference(&self, theirs: &Self) -> Option<String> {
-        if self.profile != theirs.profile {
-            return Some("has another profile or other --rounds".to_owned());
-        }
-        if self.is_state && self.plan.is_empty() {
-            return Some("has none of the cases of this one".to_owned());
-        }
         if self.plan == theirs.plan {
             return None;
         }
@@ -260,8 +287,8 @@ pub struct Met {
     pub id: String,
     /// The seed of both.
     pub seed: u64,
-    /// What both measure, as it was said in the greeting.
-    pub plan: Vec<(String, u32)>,
+    /// What both measure, where they are two states of the machine.
+    pub common: Option<Common>,
     /// Who the other is.
     pub who: String,
 }
@@ -360,10 +387,10 @@ impl Turns {
         if !opened {
             other.peer.say(greeting).map_err(stranger)?;
         }
-        let (seed, plan) = greeting.agree(&theirs, opened)?;
+        let (seed, common) = greeting.agree(&theirs, opened)?;
         Ok(Met {
             seed,
-            plan,
+            common,
             id: theirs.id,
             turns: Self {
                 other: Some(other),
@@ -516,7 +543,7 @@ mod tests {
             proposed: u64::from(id.as_bytes()[0]),
             profile: ("quick".to_owned(), None),
             plan: vec![("e/a=1".to_owned(), 1), ("e/a=2".to_owned(), 3)],
-            is_state: false,
+            references: None,
         }
     }
 
@@ -586,7 +613,7 @@ mod tests {
             a in prop::collection::btree_set((1..4_u32, 0..9_usize), 0..20),
             b in prop::collection::btree_set((1..4_u32, 0..9_usize), 0..20),
         ) {
-            let turns = |of: &std::collections::BTreeSet<(u32, usize)>| -> Vec<Turn> {
+            let turns = |of: &BTreeSet<(u32, usize)>| -> Vec<Turn> {
                 of.iter().map(|&(round, place)| at(round, place)).collect()
             };
             let log = taken(&turns(&a), &turns(&b));
@@ -806,21 +833,33 @@ mod tests {
 
     #[test]
     fn of_two_states_what_both_have_is_measured() {
-        let state = |id: &str, plan: &[(&str, u32)]| Greeting {
+        let state = |id: &str, plan: &[(&str, u32)], references: &[&str]| Greeting {
             plan: plan
                 .iter()
                 .map(|(case, tries)| ((*case).to_owned(), *tries))
                 .collect(),
-            is_state: true,
+            references: Some(references.iter().map(|case| (*case).to_owned()).collect()),
             ..greeting(id, None)
         };
-        let a = state("a", &[("e/a=1", 2), ("e/a=2", 1), ("e/a=all", 1), ("e/a=1", 2)]);
-        let b = state("b", &[("e/a=1", 2), ("e/a=all", 2), ("f/a=1", 1), ("e/a=1", 2)]);
-        let both = [("e/a=1", 2_u32), ("e/a=all", 1), ("e/a=1", 2)];
-        let both = both.map(|(case, tries)| (case.to_owned(), tries));
+        let a = state(
+            "a",
+            &[("e/a=1", 2), ("e/a=2", 1), ("e/a=all", 1), ("f/a=1", 1)],
+            &["e/a=1", "f/a=1"],
+        );
+        let b = state(
+            "b",
+            &[("e/a=1", 2), ("e/a=all", 2), ("f/a=1", 1), ("f/a=all", 1)],
+            &["e/a=1", "f/a=all"],
+        );
+        let both = Common {
+            cases: [("e/a=1", 2), ("e/a=all", 1), ("f/a=1", 1)]
+                .map(|(case, tries)| (case.to_owned(), tries))
+                .into(),
+            references: BTreeSet::from(["e/a=1".to_owned()]),
+        };
         assert_eq!(
-            meet_both(&a, &b).map(|met| met.unwrap().plan),
-            [both.clone(), both]
+            meet_both(&a, &b).map(|met| met.unwrap().common),
+            [Some(both.clone()), Some(both)]
         );
         let refused = |other: &Greeting| {
             let [refused, _] = meet_both(&a, other).map(|met| met.unwrap_err().to_string());
@@ -828,17 +867,14 @@ mod tests {
         };
         // Only where both are states of one machine.
         let says = refused(&Greeting {
-            is_state: false,
-            ..b.clone()
+            references: None,
+            ..b
         });
         assert!(says.contains("does not measure e/a=2"), "{says}");
-        let says = refused(&state("b", &[("f/a=1", 1)]));
-        assert!(says.contains("has none of the cases"), "{says}");
-        let says = refused(&state("b", &[("e/a=all", 1), ("e/a=1", 1)]));
-        assert!(
-            says.contains("in another order, or another reference case"),
-            "{says}"
-        );
+        let says = refused(&state("b", &[("g/a=1", 1)], &["g/a=1"]));
+        assert!(says.contains("the two states have no case in common"), "{says}");
+        let says = refused(&state("b", &[("e/a=all", 1), ("e/a=1", 1)], &["e/a=all"]));
+        assert!(says.contains("in different orders"), "{says}");
     }
 
     #[test]

@@ -27,13 +27,12 @@ pub(crate) fn ahead_line(of: &SideBySide) -> String {
     }
     let (on_all, alike): (Vec<&CaseRow>, Vec<&CaseRow>) =
         of.rows.iter().partition(|row| row.differs_in_cpus());
-    let mut line = format!("{columns} side by side. Of {}.", ahead_in(of, &alike));
-    if !on_all.is_empty() {
-        let _ = write!(
-            line,
-            " On all CPUs of each, {UNEQUAL}, of {}.",
-            ahead_in(of, &on_all)
-        );
+    let mut line = format!("{columns} side by side.");
+    let on_all_cpus = format!("On all CPUs of each, {UNEQUAL}, of");
+    for (what, rows) in [("Of", alike), (on_all_cpus.as_str(), on_all)] {
+        if !rows.is_empty() {
+            let _ = write!(line, " {what} {}.", ahead_in(of, &rows));
+        }
     }
     line
 }
@@ -386,15 +385,20 @@ mod tests {
                 .to_vec(),
             all_cpus: all_cpus.to_vec(),
         };
-        let (alike, differs) = (row(&[]), row(&[Some(1), Some(16)]));
+        let (alike, differs) = (row(&[]), row(&[Some(2), Some(16)]));
         assert_eq!(called(&alike), "compute/units=all,cpus=all, elapsed");
         assert_eq!(
             called(&differs),
             "compute/units=all,cpus=all, elapsed; all CPUs of each, not equally many"
         );
         assert_eq!([0, 1].map(|column| figure(&alike, column)), ["100 ns", "100 ns"]);
-        let on = ["100 ns on 1 CPU", "100 ns on 16 CPUs"];
+        let on = ["100 ns on 2 CPUs", "100 ns on 16 CPUs"];
         assert_eq!([0, 1].map(|column| figure(&differs, column)), on);
+        assert_eq!(
+            ahead_line(&columns([3, 3], vec![differs.clone()])),
+            "2 columns side by side. On all CPUs of each, not equally many, of 1 case a is ahead in 1, a is ahead in 0; in 0 \
+             no one is told from the others."
+        );
         let both = columns([3, 3], vec![alike, differs]);
         assert_eq!(
             ahead_line(&both),
@@ -413,13 +417,72 @@ mod tests {
         }
     }
 
+    /// A run in which these things cost so many ns, with an interval of ±10 %.
+    fn run(costs: &[(&str, f64)]) -> Results {
+        let text = include_str!("../../../runs/golden/chat/results.json");
+        let mut results: Results = serde_json::from_str(text).unwrap();
+        results.experiments.truncate(1);
+        let cost = |&(name, ns): &(&str, f64)| {
+            Cost::new(("", ""), "", (ns, Some([0.9 * ns, 1.1 * ns])), "ns").named(name)
+        };
+        results.experiments[0].costs = costs.iter().map(cost).collect();
+        results
+    }
+
+    #[test]
+    fn what_things_cost_has_a_column_a_run_in_every_form() {
+        let a = run(&[("make a thread", 12_400.0), ("switch", 300.0)]);
+        let b = run(&[("switch", 200.0), ("wake a thread", 900.0)]);
+        let runs = [&a, &b];
+        let rows = costs_of(&runs);
+        let shown: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{}: {}, {}", row.name, cost(row.costs[0]), cost(row.costs[1])))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "switch: 300 [270, 330] ns, 200 [180, 220] ns",
+                "make a thread: 12.4 [11.2, 13.6] µs, –",
+                "wake a thread: –, 900 [810, 990] ns",
+            ]
+        );
+        let side = columns([1, 1], Vec::new());
+        let text = columns_text(&side, &runs, &Style::default());
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains(
+                "What things cost switch a: 300 [270, 330] ns a: 200 [180, 220] ns make a thread a: 12.4 [11.2, 13.6] µs a: –"
+            ),
+            "{text}"
+        );
+        let markdown = columns_markdown(&side, &runs);
+        assert!(
+            markdown.contains("\n| make a thread | 12.4 [11.2, 13.6] µs | – |\n"),
+            "{markdown}"
+        );
+        let page = crate::columns_html(&side, &runs);
+        assert!(page.contains("<td>12.4 [11.2, 13.6] µs</td><td>–</td>"), "{page}");
+        let document: serde_json::Value = serde_json::from_str(&columns_json(&side, &runs)).unwrap();
+        let of = &document["costs"][1];
+        assert_eq!(of["name"], "make a thread");
+        assert_eq!(of["costs"][0]["value"], 12_400.0);
+        assert!(of["costs"][1].is_null(), "{of}");
+    }
+
+    #[test]
+    fn of_more_than_ten_costs_ten_are_in_columns() {
+        let names = "a b c d e f g h i j k l".split(' ');
+        let costs: Vec<(&str, f64)> = names.zip((1..).map(f64::from)).collect();
+        let (a, b) = (run(&costs), run(&costs));
+        assert_eq!(costs_of(&[&a, &b]).len(), 10);
+    }
+
     #[test]
     fn of_columns_of_one_run_each_none_is_ahead() {
         let of = |runs| ahead_line(&columns(runs, Vec::new()));
         let single = "2 columns side by side, of one run each: in none of 0 cases is it known who is ahead.";
         assert_eq!(of([1, 1]), single);
-        let several = "2 columns side by side. Of 0 cases a is ahead in 0, a is ahead in 0; in 0 no one is told from the \
-                       others.";
-        assert_eq!(of([1, 3]), several);
+        assert_eq!(of([1, 3]), "2 columns side by side.");
     }
 }

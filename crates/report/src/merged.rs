@@ -1,17 +1,17 @@
 //! What several runs have, in one: a chart with a line a run, a table with a column a run.
 //!
 //! It is the same chart or table where its experiment, its id and its title are the same: titles say what was measured
-//! where. The number of all CPUs of a machine makes no other title.
+//! where. What is on all CPUs of each run is the same, too, however many these are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use threadgauge_results::units::counted;
 use threadgauge_results::{Axis, ExperimentResult, Figure, Origin, Point, Results, Scale, Series, Table};
 
 /// How the tables are read.
 pub(crate) const ABOUT_TABLES: &str = "The tables of each experiment with a column for each of these, as a source has one for each \
-    machine that it measured; what was published stands behind. Of several runs in a column it is the first.";
+    machine that it measured; what is the same in all, as what was published, stands there once. Of several runs in a \
+    column it is the first.";
 
 /// A chart or a table of an experiment.
 trait Part: Sized + 'static {
@@ -48,59 +48,64 @@ impl Part for Table {
     }
 }
 
-/// What two runs or more have.
+/// What runs have under one title.
 struct Shared<'a, T> {
     experiment: &'a str,
     title: String,
     /// By run.
     of: Vec<Option<&'a T>>,
+    /// Whether the title is that of what is on all CPUs of each run.
+    is_on_all_cpus: bool,
 }
 
-/// What is shared, in the order of the first run that has it.
+impl<T: Part> Shared<'_, T> {
+    /// Whether several runs have it, and where it is on all CPUs, in numbers that differ: else one title says it.
+    fn is_of_several(&self) -> bool {
+        let mut titles = self.of.iter().flatten().map(|of| of.title());
+        let first = titles.next();
+        if self.is_on_all_cpus {
+            titles.any(|title| Some(title) != first)
+        } else {
+            titles.next().is_some()
+        }
+    }
+}
+
+/// What two runs or more have, in the order of the first that has it.
 fn shared<'a, T: Part>(runs: &[&'a Results]) -> Vec<Shared<'a, T>> {
-    let mut seen = BTreeSet::new();
-    let mut out = Vec::new();
-    for &run in runs {
+    let mut all: Vec<Shared<'a, T>> = Vec::new();
+    let mut places: BTreeMap<(&str, &str, String, bool), usize> = BTreeMap::new();
+    for (n, &run) in runs.iter().enumerate() {
         for experiment in &run.experiments {
             for part in T::all(experiment) {
-                let title = on_all_cpus(part.title(), run);
-                if !seen.insert((&experiment.id, part.id(), title.clone())) {
-                    continue;
+                let written = (part.title().to_owned(), false);
+                let on_all = on_all_cpus(part.title(), run.cpus()).map(|title| (title, true));
+                for (title, is_on_all_cpus) in std::iter::once(written).chain(on_all) {
+                    let key = (experiment.id.as_str(), part.id(), title.clone(), is_on_all_cpus);
+                    let place = *places.entry(key).or_insert_with(|| {
+                        all.push(Shared {
+                            experiment: &experiment.id,
+                            title,
+                            of: vec![None; runs.len()],
+                            is_on_all_cpus,
+                        });
+                        all.len() - 1
+                    });
+                    let own = &mut all[place].of[n];
+                    *own = own.or(Some(part));
                 }
-                let of: Vec<Option<&'a T>> = runs
-                    .iter()
-                    .map(|&run| {
-                        let experiment = run.experiments.iter().find(|of| of.id == experiment.id)?;
-                        let mut parts = T::all(experiment).iter();
-                        parts.find(|of| of.id() == part.id() && on_all_cpus(of.title(), run) == title)
-                    })
-                    .collect();
-                if of.iter().flatten().count() < 2 {
-                    continue;
-                }
-                let is_same = of.iter().flatten().all(|of| of.title() == part.title());
-                out.push(Shared {
-                    experiment: &experiment.id,
-                    title: if is_same { part.title().to_owned() } else { title },
-                    of,
-                });
             }
         }
     }
-    out
+    all.retain(Shared::is_of_several);
+    all
 }
 
-/// A title in which the number of all CPUs of the run's machine is said so.
-fn on_all_cpus(title: &str, run: &Results) -> String {
-    let all = run.machine.get("cpus").and_then(Value::as_u64);
-    let said = all.map(|all| format!("{all} CPUs"));
-    let split = said.and_then(|said| title.split_once(&said));
-    match split {
-        Some((before, after)) if !before.ends_with(|c: char| c.is_ascii_digit()) => {
-            format!("{before}all CPUs{after}")
-        }
-        _ => title.to_owned(),
-    }
+/// A title in which the number of all CPUs of its run is said so; none where it does not say that number.
+fn on_all_cpus(title: &str, all: Option<u64>) -> Option<String> {
+    let (before, after) = title.split_once(&format!("{} CPUs", all?))?;
+    let is_all_of_it = !before.ends_with(|c: char| c.is_ascii_digit());
+    is_all_of_it.then(|| format!("{before}all CPUs{after}"))
 }
 
 /// The charts that two runs or more have, each with its experiment: measured lines of each run, and what was published
@@ -205,8 +210,8 @@ fn placed(point: &Point, axis: &Axis, places: &mut Vec<String>) -> Point {
     }
 }
 
-/// The tables that two runs or more have, each with its experiment. What says which row it is, and what was published,
-/// is the same in all of them and stands there once. Each other column is a table, with a column a run.
+/// The tables that two runs or more have, each with its experiment. What says which row it is, and what is the same in
+/// all of them, as what was published, stands there once. Each other column is a table, with a column a run.
 pub(crate) fn tables<'a>(names: &[&str], runs: &[&'a Results]) -> Vec<(&'a str, Table)> {
     let of_shared = |shared: Shared<'a, Table>| {
         let tables = beside(names, &shared.of, &shared.title).into_iter();
@@ -307,7 +312,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Whether a column has figures of a run: then they are not the same in all.
+    /// Whether a column is another in each run: a row of it is not the same in all that have it.
     fn is_own(&self, column: usize) -> bool {
         self.rows.iter().any(|row| {
             let mut cells = row.iter().flatten().map(|row| row.get(column));
@@ -431,6 +436,7 @@ mod tests {
         let text = include_str!("../../../runs/golden/computing/results.json");
         let mut results: Results = serde_json::from_str(text).unwrap();
         results.machine["cpus"] = cpus.into();
+        results.machine["allowed_cpus"] = format!("0-{}", cpus - 1).into();
         results.experiments.truncate(1);
         let of = &mut results.experiments[0];
         of.id = "servers".to_owned();
@@ -474,17 +480,52 @@ mod tests {
     }
 
     #[test]
-    fn a_title_with_another_number_of_all_cpus_is_the_same_and_any_other_is_another() {
-        let (two, sixteen) = (run(2, &[]), run(16, &[]));
-        let titles = |runs: &[&Results]| -> Vec<String> {
-            let charts = charts(&["A", "B"], runs).into_iter();
-            charts.map(|(_, figure)| figure.title).collect()
+    fn a_column_that_is_the_same_in_all_runs_stands_there_once_whoever_measured_it() {
+        let a = run(2, &[["0", "1 µs", "50", "9", "3"], ["1", "2 µs", "50", "8", "4"]]);
+        let b = run(2, &[["0", "3 µs", "50", "9", "3"], ["1", "4 µs", "50", "8", "4"]]);
+        let tables = tables(&["A", "B"], &[&a, &b]);
+        let [(_, times)] = &tables[..] else {
+            panic!("{tables:?}")
         };
+        assert_eq!(times.title, "Designs: time");
+        assert_eq!(times.columns, ["row", "A", "B", "%", "Solaris", "%"]);
+        assert_eq!(times.rows[1], ["1", "2 µs", "4 µs", "50", "8", "4"]);
+    }
+
+    fn titles(runs: &[&Results]) -> Vec<String> {
+        let charts = charts(&["A", "B"], runs).into_iter();
+        charts.map(|(_, figure)| figure.title).collect()
+    }
+
+    #[test]
+    fn what_is_on_all_cpus_of_each_run_is_one_chart_and_so_is_what_has_one_title() {
+        let (two, sixteen) = (run(2, &[]), run(16, &[]));
         assert_eq!(titles(&[&two, &sixteen]), ["servers: On all CPUs"]);
         assert_eq!(titles(&[&two, &two]), ["servers: On 2 CPUs"]);
+        // Two CPUs of 16 are not all, and the title is the same.
         let mut other = run(16, &[]);
         other.experiments[0].figures[0].title = "On 2 CPUs".to_owned();
-        assert_eq!(titles(&[&two, &other]), [""; 0]);
-        assert_eq!(on_all_cpus("On 12 CPUs", &two), "On 12 CPUs");
+        assert_eq!(titles(&[&two, &other]), ["servers: On 2 CPUs"]);
+        other.experiments[0]
+            .figures
+            .extend(sixteen.experiments[0].figures.clone());
+        let both = ["servers: On 2 CPUs", "servers: On all CPUs"];
+        assert_eq!(titles(&[&two, &other]), both);
+        assert_eq!(on_all_cpus("On 12 CPUs", Some(2)), None);
+    }
+
+    #[test]
+    fn all_cpus_are_those_of_the_run_and_not_of_its_machine() {
+        // One thread of each core, and all.
+        let (mut one_a_core, all) = (run(2, &[]), run(4, &[]));
+        one_a_core.machine["cpus"] = 4.into();
+        assert_eq!(titles(&[&one_a_core, &all]), ["servers: On all CPUs"]);
+        // Two of 16 CPUs beside a machine of two.
+        let (mut given, two) = (run(2, &[]), run(2, &[]));
+        given.machine["cpus"] = 16.into();
+        given.machine["allowed_cpus"] = "0-15".into();
+        given.run.options.push("--cpus 0-1".to_owned());
+        assert_eq!(titles(&[&given, &two]), ["servers: On 2 CPUs"]);
+        assert_eq!(titles(&[&given, &all]), ["servers: On all CPUs"]);
     }
 }

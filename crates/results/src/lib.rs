@@ -33,8 +33,8 @@ pub use claims::{Claim, Condition, Curve, Evidence, Quote, Range, Rounds, Rule, 
 pub use compare::{
     ALPHA, BetweenRuns, CaseRow, Column, Compared, Fact, Known, OfStates, Order, Placed, Quantity, Repeated,
     RunData, SideBySide, SideError, between_sides, check_sides, column_names, compare, compare_sides,
-    differ_in_state, false_alarms, machine_differences, named_by_all_cpus, null_control, ratio_of_states,
-    side_by_side, two_states, with_all_cpus,
+    differ_in_state, false_alarms, machine_differences, null_control, ratio_of_states, side_by_side,
+    two_states, with_all_cpus,
 };
 pub use disturbed::Disturbed;
 pub use each::{Alone, Each, ITEM};

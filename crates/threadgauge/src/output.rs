@@ -6,6 +6,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use threadgauge_report::{Style, fitted};
@@ -62,13 +63,25 @@ pub fn print_words(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// What all that is said begins with, where this run is a side of two that share standard error.
+static SIDE: OnceLock<String> = OnceLock::new();
+
+/// Makes this run a side of two: all that it says from now on begins with that.
+pub fn be_side(name: &str) {
+    // A run is one side for all its life.
+    let _ = SIDE.set(format!("{name}: "));
+}
+
 /// Says something to the person; nobody listening is no failure.
 pub fn say(text: &str) {
-    let text = harmless(text);
-    let _ = match io::stderr().is_terminal() {
-        true => write!(io::stderr(), "{}", fitted(&text, room())),
-        false => writeln!(io::stderr(), "{text}"),
+    let side = SIDE.get().map_or("", String::as_str);
+    let text = harmless(&format!("{side}{text}"));
+    let lines = match io::stderr().is_terminal() {
+        true => fitted(&text, room()),
+        false => text + "\n",
     };
+    // At once, since another process may write there, too.
+    let _ = io::stderr().write_all(lines.as_bytes());
 }
 
 /// `text` in one line of at most so many columns, cut between two words, or between two values of a case.
@@ -126,9 +139,9 @@ pub fn may_colour() -> bool {
     !forbidden && !is_dumb()
 }
 
-/// Whether standard error can show a line that changes.
+/// Whether standard error can show a line that changes: where two runs share it, it cannot.
 pub fn may_draw() -> bool {
-    io::stderr().is_terminal() && !is_dumb()
+    io::stderr().is_terminal() && !is_dumb() && SIDE.get().is_none()
 }
 
 /// Whether the terminal knows no sequences at all, as one inside an editor.

@@ -1,8 +1,8 @@
 //! What a person sees while it measures: what is running, what is left, and an ETA.
 //!
 //! Drawn between workers only, never by a timer, so that showing it disturbs no sample. On a terminal
-//! it is one bar; elsewhere a line whenever a round begins. So it is where two runs share the terminal, and each line
-//! begins with the side of its run. An experiment that ends says so.
+//! it is one bar; elsewhere, and where two runs share the terminal, a line whenever a round begins. An experiment that
+//! ends says so.
 
 use std::time::Duration;
 
@@ -20,8 +20,6 @@ const BAR: usize = 20;
 /// Shows a run.
 pub struct Shown {
     bar: Option<ProgressBar>,
-    /// What each line begins with.
-    side: String,
     experiment: String,
     round: u32,
     /// What was said of how long it takes.
@@ -29,9 +27,9 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Of a run that was said to take so long, and which side of two it is, if it is one.
-    pub fn new(said: Option<Duration>, side: Option<&str>) -> Self {
-        let bar = (side.is_none() && may_draw()).then(|| {
+    /// Of a run that was said to take so long.
+    pub fn new(said: Option<Duration>) -> Self {
+        let bar = may_draw().then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
             let colour = if may_colour() { ".cyan" } else { "" };
             let template = format!("{{bar:{BAR}{colour}}} {{wide_msg}}");
@@ -42,7 +40,6 @@ impl Shown {
         });
         Self {
             bar,
-            side: side.map_or_else(String::new, |side| format!("{side}: ")),
             experiment: String::new(),
             round: 0,
             said,
@@ -50,10 +47,9 @@ impl Shown {
     }
 
     fn line(&self, text: &str) {
-        let text = format!("{}{text}", self.side);
         match &self.bar {
-            Some(bar) => bar.suspend(|| say(&text)),
-            None => say(&text),
+            Some(bar) => bar.suspend(|| say(text)),
+            None => say(text),
         }
     }
 }
@@ -177,7 +173,6 @@ mod tests {
         for bar in [None, Some(ProgressBar::hidden())] {
             let mut shown = Shown {
                 bar,
-                side: String::new(),
                 experiment: String::new(),
                 round: 0,
                 said: Some(Duration::from_secs(100)),

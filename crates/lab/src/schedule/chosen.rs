@@ -1,13 +1,13 @@
 //! An experiment and the cases of it that run: planned, stored, and read back; with the time they are expected to take.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use threadgauge_results::{Lack, Need, StoredCase, StoredExperiment, with_all_cpus};
+use threadgauge_results::{Lack, Need, Params, StoredCase, StoredExperiment, with_all_cpus};
 
 use crate::experiment::Experiment;
 use crate::grid::{Plan, PlannedCase};
 use crate::site::{Profile, Site};
+use crate::turns::Common;
 
 /// The time budget ends no experiment before it has this many rounds. Several looks share the error probability, and at
 /// the level of one look an interval needs so many.
@@ -73,10 +73,13 @@ impl Chosen {
 
     /// The reference case: the first that matches and can run, else the first that can run.
     pub(super) fn reference(&self) -> Option<&PlannedCase> {
+        self.first_able(|case| case.params.matches(&self.plan.reference))
+    }
+
+    /// The first that is meant and can run, else the first that can run.
+    fn first_able(&self, is_meant: impl Fn(&PlannedCase) -> bool) -> Option<&PlannedCase> {
         let mut able = self.plan.cases.iter().filter(|c| c.skip.is_none());
-        able.clone()
-            .find(|c| c.params.matches(&self.plan.reference))
-            .or_else(|| able.next())
+        able.clone().find(|case| is_meant(case)).or_else(|| able.next())
     }
 
     /// Every case that can run, then the reference case once more.
@@ -92,21 +95,26 @@ impl Chosen {
             .map(move |c| (c.params.case_id(self.experiment.id), tries))
     }
 
-    /// The same in a state of the machine that has so many CPUs: what has all of them is called alike in every state,
-    /// and each case has as many tries as by itself.
-    pub fn measured_in_state(&self, cpus: u64) -> impl Iterator<Item = (String, u32)> {
-        let name = move |case: &PlannedCase| with_all_cpus(&case.params, Some(cpus));
-        self.able()
-            .map(move |case| (name(case).case_id(self.experiment.id), case.tries()))
+    /// Every case that can run in a state of the machine that has so many CPUs, and how many tries a sample of it takes
+    /// by itself.
+    pub fn cases_in_state(&self, cpus: u64) -> impl Iterator<Item = (String, u32)> {
+        let able = self.plan.cases.iter().filter(|c| c.skip.is_none());
+        able.map(move |case| (in_state(self.experiment, &case.params, cpus), case.tries()))
     }
 
-    /// Skips the cases that are not among those of `both` states, and gives back how many. Where the other state takes
-    /// one try of a case, so does this one.
-    pub fn keep(&mut self, both: &BTreeMap<&str, u32>, cpus: u64) -> usize {
+    /// The reference case in such a state.
+    #[must_use]
+    pub fn reference_in_state(&self, cpus: u64) -> Option<String> {
+        let reference = self.reference()?;
+        Some(in_state(self.experiment, &reference.params, cpus))
+    }
+
+    /// Skips the cases that two states do not have in common, and gives back how many. Where the other state takes one
+    /// try of a case, so does this one. The reference case is that of both, else the first.
+    pub fn keep(&mut self, common: &Common, cpus: u64) -> usize {
         let mut left_out = 0;
         for case in self.plan.cases.iter_mut().filter(|case| case.skip.is_none()) {
-            let name = with_all_cpus(&case.params, Some(cpus)).case_id(self.experiment.id);
-            match both.get(name.as_str()) {
+            match common.cases.get(&in_state(self.experiment, &case.params, cpus)) {
                 Some(1) => case.lengthen(),
                 Some(_) => {}
                 None => {
@@ -115,6 +123,14 @@ impl Chosen {
                     left_out += 1;
                 }
             }
+        }
+        let is_of_both = |case: &PlannedCase| {
+            let name = in_state(self.experiment, &case.params, cpus);
+            common.references.contains(&name)
+        };
+        let reference = self.first_able(is_of_both);
+        if let Some(params) = reference.map(|case| case.params.clone()) {
+            self.plan.reference = params;
         }
         left_out
     }
@@ -143,6 +159,11 @@ impl Chosen {
         let once = self.able().fold(Duration::ZERO, add);
         once.saturating_mul(self.plan.tries())
     }
+}
+
+/// The id of a case in a state with so many CPUs: what has all of them is called alike in every state.
+fn in_state(experiment: &Experiment, params: &Params, cpus: u64) -> String {
+    with_all_cpus(params, Some(cpus)).case_id(experiment.id)
 }
 
 /// The time of each of these experiments, which take so many rounds before their first look. Where the budgets of all

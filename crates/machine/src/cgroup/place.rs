@@ -30,9 +30,10 @@ impl Place {
     pub(super) fn of(source: &Source, process: &str, controller: &str) -> Fact<Place> {
         let membership = source.text(&format!("/proc/{process}/cgroup"))?;
         let place = Place::in_membership(source, &membership, controller)?;
-        // What is mounted holds this process, and not one of another container.
+        // What is mounted holds this process. Another may be in another container, or at a path that is not known: what
+        // was mounted outside of this namespace of groups has the root `/..`.
         if process != "self" && !place.is_seen {
-            return Err("its control group lies outside what is mounted here".to_owned());
+            return Err("its control group is not found in what is mounted here".to_owned());
         }
         Ok(place)
     }

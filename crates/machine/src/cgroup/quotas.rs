@@ -199,8 +199,9 @@ mod tests {
 
     #[test]
     fn the_quota_of_the_own_container_is_none_of_a_process_in_another() {
-        // By the namespace of groups, and by what of them is mounted.
-        for (group, root) in [("/../def", "/"), ("/docker/def", "/docker/abc")] {
+        // By the namespace of groups, and by what of them is mounted. Where that begins above the namespace, which group
+        // of it this one is cannot be told.
+        for (group, root) in [("/../def", "/"), ("/docker/def", "/docker/abc"), ("/", "/../..")] {
             let mount = format!("31 23 0:28 {root} /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
             let (_root, source) = machine(&[
                 ("proc/7/cgroup", &format!("0::{group}\n")),
@@ -213,7 +214,7 @@ mod tests {
             ]);
             let mut quotas = Quotas::default();
             let why = quotas.add(&source, 7).unwrap_err();
-            assert!(why.contains("outside what is mounted here"), "{why}");
+            assert!(why.contains("is not found in what is mounted here"), "{why}");
             assert_eq!(
                 (quotas.read(&mut [0; SMALL]), quotas.least_cpus()),
                 (Vec::new(), None)

@@ -37,6 +37,8 @@ pub struct Amounts {
     pub waits_ns: [f64; WaitKind::COUNT],
     /// How often they were given a CPU; nought where the kernel does not count it.
     pub slices: f64,
+    /// Their switches by kind, up to when they were read last: not at each look. `None` where they were never read.
+    pub switches: Option<Switches>,
 }
 
 impl Amounts {
@@ -49,6 +51,10 @@ impl Amounts {
             *sum += more;
         }
         self.slices += other.slices;
+        self.switches = match (self.switches, other.switches) {
+            (Some(switches), Some(more)) => Some(switches + more),
+            (one, other) => one.or(other),
+        };
     }
 
     /// Waiting for anything but a CPU.
@@ -176,8 +182,8 @@ pub struct Tracked {
     pub has_ended: bool,
     /// The CPU that it was on last.
     pub cpu: Option<usize>,
-    first_switches: Option<Switches>,
-    last_switches: Option<Switches>,
+    /// As they were when they were read last.
+    switches: Option<Switches>,
     last: Counted,
     /// Of waits for a CPU what is told already, and the kernel will count once they are over.
     told_ns: f64,
@@ -185,12 +191,6 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Its switches between the first and the last time that they were read.
-    #[must_use]
-    pub fn switches(&self) -> Option<Switches> {
-        Some(self.last_switches? - self.first_switches?)
-    }
-
     /// Whether it was never given a CPU, as far as the kernel counts.
     #[must_use]
     pub fn never_ran(&self) -> bool {
@@ -461,8 +461,7 @@ impl Course {
                 amounts: Amounts::default(),
                 has_ended: false,
                 cpu: None,
-                first_switches: is_new.then(Switches::default),
-                last_switches: None,
+                switches: is_new.then(Switches::default),
                 last: if is_new { begin } else { now },
                 told_ns: 0.0,
                 seen: Seen::default(),
@@ -484,6 +483,7 @@ impl Course {
         );
         tracked.told_ns = (tracked.told_ns + amounts.wanted_ns - wanted_ns.unwrap_or(0.0)).max(0.0);
         amounts.slices = since(now.slices, before.slices).unwrap_or(0.0);
+        amounts.switches = look.switches.map(|now| now - tracked.switches.unwrap_or(now));
         tracked.amounts.add(&amounts);
         for (sum, more) in tracked.seen.waits.iter_mut().zip(look.seen.waits) {
             *sum = sum.saturating_add(more);
@@ -492,8 +492,7 @@ impl Course {
         tracked.group = group;
         tracked.has_ended = false;
         tracked.cpu = look.cpu;
-        tracked.first_switches = tracked.first_switches.or(look.switches);
-        tracked.last_switches = look.switches.or(tracked.last_switches);
+        tracked.switches = look.switches.or(tracked.switches);
         tracked.last = now;
         amounts
     }
@@ -581,6 +580,7 @@ fn split(existed_ns: f64, ran_ns: f64, wanted_ns: Option<f64>, seen: &Seen, befo
         wanted_ns,
         waits_ns,
         slices: 0.0,
+        switches: None,
     }
 }
 
@@ -682,6 +682,51 @@ mod tests {
         );
         assert_eq!(course.intervals().len(), 4);
         assert!((course.intervals()[0].cpus() - 1.4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn switches_are_told_by_kind_from_the_first_time_that_they_are_read() {
+        let mut course = Course::default();
+        for at in 0..=3 {
+            let switching = |tid, name, switches| ThreadLook {
+                switches,
+                ..thread(tid, name, 0, 0, 0)
+            };
+            let by = |voluntary, involuntary| {
+                Some(Switches {
+                    voluntary,
+                    involuntary,
+                })
+            };
+            // What it did before is of before; of the second nothing is known at the first looks.
+            let first = switching(1, "worker-1", by(100 + 5 * at, at));
+            let second = switching(2, "worker-2", by(70 + at, 7).filter(|_| at >= 2));
+            let mut new = switching(3, "new", by(4 * at, 1));
+            new.age_ns = SECOND_NS / 2;
+            let hidden = switching(4, "hidden", None);
+            let there = [Some(first), Some(second), Some(hidden), (at == 3).then_some(new)];
+            course.add(look(at, there.into_iter().flatten().collect()));
+        }
+        let by_kind = |amounts: &Amounts| amounts.switches.map(|of| (of.voluntary, of.involuntary));
+        let groups: Vec<_> = course
+            .groups()
+            .iter()
+            .map(|group| (&*group.name, by_kind(&group.amounts)))
+            .collect();
+        assert_eq!(
+            groups,
+            [
+                ("worker-*", Some((16, 3))),
+                ("hidden", None),
+                ("new", Some((12, 1)))
+            ]
+        );
+        assert_eq!(by_kind(course.amounts()), Some((28, 4)));
+        let of = |tid: i32| course.threads().find(|(key, _)| key.tid == tid).unwrap().1;
+        assert_eq!(
+            [1, 2, 4].map(|tid| by_kind(&of(tid).amounts)),
+            [Some((15, 3)), Some((1, 0)), None]
+        );
     }
 
     #[test]

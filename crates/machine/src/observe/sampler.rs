@@ -174,7 +174,9 @@ impl Sampler {
             long_buffer: Vec::new(),
             source,
         };
-        sampler.add(pid).map_err(|error| sampler.why_not(&error))?;
+        sampler
+            .add(pid)
+            .map_err(|error| why_not(pid, &error, sampler.source.is_live() && is_there(pid)))?;
         if sampler.has_ended() {
             return Err(ObserveError::Zombie(pid));
         }
@@ -422,7 +424,8 @@ impl Sampler {
         if let Err(why) = self.quotas.add(&self.source, pid)
             && pid == self.root
         {
-            self.lacks.insert(format!("whether a quota holds it back: {why}"));
+            let says = format!("whether a quota or a limit on memory holds it back: {why}");
+            self.lacks.insert(says);
         }
         // What a process did before observing began is of before.
         let is_new = stat.start_ticks >= self.began_ticks;
@@ -545,23 +548,22 @@ impl Sampler {
         let ticks: u64 = parse_proc_stat(&text).iter().map(|cpu| cpu.busy()).sum();
         Some(ticks.saturating_mul(self.tick_ns))
     }
+}
 
-    /// Why a process could not be taken in.
-    fn why_not(&self, error: &io::Error) -> ObserveError {
-        let pid = self.root;
-        let is_there = || match Pid::from_raw(pid) {
-            // No signal is sent: it is asked whether one could be.
-            Some(target) => matches!(test_kill_process(target), Ok(()) | Err(Errno::PERM)),
-            None => false,
-        };
-        match error.kind() {
-            io::ErrorKind::NotFound if self.source.is_live() && is_there() => ObserveError::Hidden(pid),
-            io::ErrorKind::PermissionDenied => ObserveError::Hidden(pid),
-            io::ErrorKind::NotFound => ObserveError::NoSuchProcess(pid),
-            _ if error.raw_os_error() == Some(libc::ESRCH) => ObserveError::NoSuchProcess(pid),
-            _ => ObserveError::Unreadable(pid, error.to_string()),
-        }
+/// Why a process could not be taken in: by the error of its files, and by whether the kernel knows such a process.
+fn why_not(pid: i32, error: &io::Error, is_there: bool) -> ObserveError {
+    match error.kind() {
+        io::ErrorKind::NotFound if is_there => ObserveError::Hidden(pid),
+        io::ErrorKind::PermissionDenied => ObserveError::Hidden(pid),
+        io::ErrorKind::NotFound => ObserveError::NoSuchProcess(pid),
+        _ if error.raw_os_error() == Some(libc::ESRCH) => ObserveError::NoSuchProcess(pid),
+        _ => ObserveError::Unreadable(pid, error.to_string()),
     }
+}
+
+/// Whether the kernel knows such a process. No signal is sent: it is asked whether one could be.
+fn is_there(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
 }
 
 /// What reading threads needs.
@@ -1074,6 +1076,25 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_hidden_is_told_from_one_that_is_not_there() {
+        let of = |error, is_there| why_not(7, &io::Error::from_raw_os_error(error), is_there);
+        // With hidepid=invisible and hidepid=ptraceable the kernel says that it has no such file, with
+        // hidepid=noaccess that the file may not be read.
+        assert_eq!(of(libc::ENOENT, true), ObserveError::Hidden(7));
+        assert_eq!(of(libc::EPERM, true), ObserveError::Hidden(7));
+        // A security module may hide from signals, too.
+        assert_eq!(of(libc::EACCES, false), ObserveError::Hidden(7));
+        assert_eq!(of(libc::ENOENT, false), ObserveError::NoSuchProcess(7));
+        // It has ended between opening and reading its file.
+        assert_eq!(of(libc::ESRCH, false), ObserveError::NoSuchProcess(7));
+        let other = of(libc::EMFILE, true);
+        assert!(matches!(other, ObserveError::Unreadable(7, _)), "{other:?}");
+        assert!(is_there(std::process::id().cast_signed()));
+        // Process ids end below this.
+        assert!(!is_there(1 << 30));
+    }
+
+    #[test]
     fn a_process_in_a_container_has_the_cpus_the_quota_and_the_memory_of_that() {
         let made = Made::new();
         made.write("7/status", "NSpid:\t7\t1\nCpus_allowed_list:\t1-63\n");
@@ -1111,7 +1132,7 @@ mod tests {
         assert!(
             lacks
                 .iter()
-                .any(|lack| lack.contains("quota") && lack.contains("outside what is mounted here")),
+                .any(|lack| lack.contains("a quota or a limit on memory") && lack.contains("is not found")),
             "{lacks:?}"
         );
     }

@@ -20,7 +20,6 @@ use super::compared::{Repeated, RunData, SideError};
 use super::emulated::emulated;
 use super::setting::{called, of_runs, what_differs};
 use super::several::{check_sides, figure};
-use super::states::cpus;
 use super::two::{ALPHA, BETTER};
 use crate::ExperimentResult;
 use crate::units::counted;
@@ -270,7 +269,7 @@ impl Shared<'_> {
 /// The cases that two columns or more have, in the order of the first that has them, of each experiment those on all
 /// CPUs last; and how many are in no row.
 fn rows(sides: &[Repeated]) -> (Vec<CaseRow>, usize) {
-    let all: Vec<Option<u64>> = sides.iter().map(|side| cpus(&side.runs[0])).collect();
+    let all: Vec<Option<u64>> = sides.iter().map(|side| side.runs[0].results.cpus()).collect();
     let mut experiments: Vec<&str> = Vec::new();
     let mut planned: Vec<Shared<'_>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -400,7 +399,7 @@ fn quantity(side: &Repeated, values: &[f64], (id, case, metric): (&str, &str, &s
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{timed, twelve};
+    use super::super::made::{on_cpus, timed, twelve};
     use super::*;
     use crate::Params;
 
@@ -547,20 +546,9 @@ mod tests {
     fn on(name: &str, cpus: u64) -> Repeated {
         let mut run = timed(name, &[(1, 100.0), (2, 300.0), (3, 400.0)], 1.0);
         run.results.run.id = name.to_owned();
-        run.results.machine["cpus"] = cpus.into();
-        run.results.machine["allowed_cpus"] = format!("0-{}", cpus - 1).into();
-        let cases = run.results.experiments[0].cases.iter_mut();
-        for (case, (units, cpus)) in cases.zip([(2, 1), (cpus, cpus), (8, cpus)]) {
-            case.params = Params::new().with("units", units).with("cpus", cpus);
-            let id = case.params.case_id("e");
-            for sample in run.samples.get_mut("e").unwrap() {
-                if sample.case == case.id {
-                    sample.case.clone_from(&id);
-                }
-            }
-            case.id = id;
-        }
-        Repeated::once(run)
+        let of_cases = [(2, 1), (cpus, cpus), (8, cpus)];
+        let of_cases = of_cases.map(|(units, cpus)| Params::new().with("units", units).with("cpus", cpus));
+        Repeated::once(on_cpus(run, cpus, of_cases))
     }
 
     #[test]

@@ -64,6 +64,25 @@ pub(super) fn twelve(factor: impl Fn(u64) -> f64) -> Vec<(u64, f64)> {
     (1..=12).map(|n| (n, 100.0 * n as f64 * factor(n))).collect()
 }
 
+/// The same run on so many CPUs, its cases with these parameters.
+pub(super) fn on_cpus(mut run: RunData, cpus: u64, of_cases: impl IntoIterator<Item = Params>) -> RunData {
+    run.results.machine["cpus"] = cpus.into();
+    run.results.machine["allowed_cpus"] = format!("0-{}", cpus - 1).into();
+    let experiment = &mut run.results.experiments[0];
+    for (case, params) in experiment.cases.iter_mut().zip(of_cases) {
+        let before = std::mem::replace(&mut case.id, params.case_id("e"));
+        let samples = run.samples.get_mut("e").into_iter().flatten();
+        let ids = samples.map(|sample| &mut sample.case);
+        for id in ids.chain(&mut experiment.reference) {
+            if *id == before {
+                id.clone_from(&case.id);
+            }
+        }
+        case.params = params;
+    }
+    run
+}
+
 pub(super) fn in_turns(mut a: RunData, mut b: RunData) -> (RunData, RunData) {
     (a.results.run.id, b.results.run.id) = ("1".to_owned(), "2".to_owned());
     a.results.run.in_turns_with = Some("2".to_owned());

@@ -6,18 +6,19 @@
 //! the other, what the machine did in between is as much the first side's as the second's, so cases are judged over the
 //! level, as those of two runs are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use threadgauge_stats::{
     Comparison, Estimate, Level, Outcome, between_runs, compare_pairs_of_runs, compare_runs, median,
     null_misleads, paired_ratio, run_levels,
 };
 
+use super::all_cpus::named_by_all_cpus;
 use super::compared::{BetweenRuns, Compared, Order, Repeated, RunData, SideError};
 use super::setting::{of_runs, of_sides};
 use super::two::{ALPHA, BETTER, compare_as, left_out, lost, null_control, samples, took_turns};
 use crate::units::counted;
-use crate::{ByRound, ComparisonResult, ExperimentResult, Take, by_round, paired};
+use crate::{ByRound, ComparisonResult, ExperimentResult, Status, Take, by_round, paired};
 
 /// Whether these can be sides of anything: each has runs that repeat one another, and no run is there twice.
 ///
@@ -53,17 +54,35 @@ fn no_run_twice<'a>(runs: impl IntoIterator<Item = &'a RunData>) -> Result<(), S
     Ok(())
 }
 
-/// Compares side `b` with side `a`. Of one run each it is [`compare`](super::compare).
+/// Compares side `b` with side `a`. Of one run each it is [`compare`](super::compare). Of states with CPUs of their
+/// own, measured in turns, what has all CPUs of the one is compared with what has all of the other.
 ///
 /// # Errors
 ///
 /// A side without a run, runs of a side that do not repeat one another, or a run that is there twice.
 pub fn compare_sides(a: &Repeated, b: &Repeated) -> Result<Compared, SideError> {
     check_sides([a, b])?;
+    let named = have_own_cpus(a, b).then(|| [a, b].map(named_by_all_cpus));
+    let [a, b] = match &named {
+        Some(named) => named.each_ref(),
+        None => [a, b],
+    };
     Ok(match (&a.runs[..], &b.runs[..]) {
         ([of_a], [of_b]) => compare_as([&a.name, &b.name], of_a, of_b),
         _ => several(a, b),
     })
+}
+
+/// Whether the sides are states with CPUs of their own: their runs took turns, have unequally many CPUs, and did not
+/// measure the same cases.
+fn have_own_cpus(a: &Repeated, b: &Repeated) -> bool {
+    let measured = |side: &Repeated| -> BTreeSet<String> {
+        let cases = side.runs[0].results.experiments.iter().flat_map(|of| &of.cases);
+        let measured = cases.filter(|case| case.status != Status::Skipped);
+        measured.map(|case| case.id.clone()).collect()
+    };
+    let cpus = |side: &Repeated| side.runs[0].results.cpus();
+    partners(&a.runs, &b.runs).is_some() && cpus(a) != cpus(b) && measured(a) != measured(b)
 }
 
 /// A case that every run planned, by run of either side: its figure, where the run has one.
@@ -414,10 +433,10 @@ fn row(cell: &Cell, compared: Option<&Comparison>) -> ComparisonResult {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{timed, twelve};
+    use super::super::made::{in_turns, on_cpus, timed, twelve};
     use super::super::two::compare;
     use super::*;
-    use crate::false_alarms;
+    use crate::{Params, false_alarms};
 
     /// A run begun in this minute, whose cases take so many times as long as their numbers say.
     fn run(minute: u32, factor: impl Fn(u64) -> f64) -> RunData {
@@ -696,10 +715,65 @@ mod tests {
     #[test]
     fn a_case_that_no_run_of_b_could_do_any_more_is_lost() {
         let (a, mut b) = (at("a", &EVEN, 1.0), at("b", &ODD, 1.0));
-        let fail = |run: &mut RunData| run.results.experiments[0].cases[4].status = crate::Status::Failed;
+        let fail = |run: &mut RunData| run.results.experiments[0].cases[4].status = Status::Failed;
         fail(&mut b.runs[0]);
         assert_eq!(compare_sides(&a, &b).unwrap().lost, [""; 0]);
         b.runs.iter_mut().for_each(fail);
         assert_eq!(compare_sides(&a, &b).unwrap().lost, ["e/n=5"]);
+    }
+
+    /// A run on so many CPUs, with a case on each of these numbers of them; those without a time are skipped.
+    fn on(name: &str, cpus: u64, cases: &[(u64, Option<f64>)]) -> RunData {
+        let times: Vec<(u64, f64)> = cases.iter().map(|(n, ns)| (*n, ns.unwrap_or(1.0))).collect();
+        let of_cases = cases.iter().map(|(n, _)| Params::new().with("cpus", *n));
+        let mut run = on_cpus(timed(name, &times, 1.0), cpus, of_cases);
+        for (case, (_, ns)) in run.results.experiments[0].cases.iter_mut().zip(cases) {
+            if ns.is_none() {
+                case.status = Status::Skipped;
+                let samples = run.samples.get_mut("e").unwrap();
+                samples.retain(|sample| sample.case != case.id);
+            }
+        }
+        run
+    }
+
+    fn ratios(compared: &Compared) -> Vec<(&str, f64)> {
+        let rows = compared.rows.iter();
+        rows.map(|row| (row.b.as_str(), (row.ratio.unwrap() * 100.0).round()))
+            .collect()
+    }
+
+    #[test]
+    fn states_with_cpus_of_their_own_are_compared_by_all_cpus_of_each_and_lose_no_case() {
+        // What `--switch cpus=one-a-core cpus=all` leaves of two cores with two threads each.
+        let few = || on("a", 2, &[(1, Some(100.0)), (2, Some(80.0))]);
+        let many = || on("b", 4, &[(1, Some(100.0)), (2, None), (4, Some(60.0))]);
+        let (a, b) = in_turns(few(), many());
+        let compared = compare_sides(&Repeated::once(a), &Repeated::once(b)).unwrap();
+        assert!(compared.paired);
+        assert_eq!(ratios(&compared), [("e/cpus=1", 100.0), ("e/cpus=all", 75.0)]);
+        assert_eq!(compared.lost, [""; 0]);
+        // The same of several pairs.
+        let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
+        for pair in 1..=3 {
+            let (mut a, mut b) = in_turns(few(), many());
+            for (run, other) in [(&mut a, "b"), (&mut b, "a")] {
+                let own = run.name.clone();
+                run.results.run.id = format!("{own}{pair}");
+                run.results.run.in_turns_with = Some(format!("{other}{pair}"));
+            }
+            of_a.push(a);
+            of_b.push(b);
+        }
+        let several = compare_sides(&side("a", of_a), &side("b", of_b)).unwrap();
+        assert_eq!(ratios(&several), ratios(&compared));
+        assert_eq!(several.lost, [""; 0]);
+        // Of runs apart the cases have the names that they have, and so have those that were planned alike.
+        let apart = compare_sides(&Repeated::once(few()), &Repeated::once(many())).unwrap();
+        assert_eq!(apart.lost, ["e/cpus=2"]);
+        let alike = |name, cpus| on(name, cpus, &[(1, Some(100.0)), (2, Some(80.0))]);
+        let (a, b) = in_turns(alike("a", 2), alike("b", 4));
+        let compared = compare_sides(&Repeated::once(a), &Repeated::once(b)).unwrap();
+        assert_eq!(ratios(&compared), [("e/cpus=1", 100.0), ("e/cpus=2", 100.0)]);
     }
 }

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use threadgauge_stats::{Estimate, paired_ratio, ratio_of_runs};
 
+use super::all_cpus::{with_all, with_all_cpus};
 use super::compared::{Repeated, RunData};
+use super::cpus::{how_many, ranges, ranges_of};
 use super::emulated::is_emulated;
 use super::setting::{Differs, UNTOLD, differences};
 use super::several::{alternate, figure, rounds};
@@ -188,7 +190,7 @@ fn has_one_thread_a_core(run: &RunData) -> bool {
     let cores = run.results.machine.pointer("/topology/smt_siblings");
     let cores = cores.and_then(Value::as_array).into_iter().flatten();
     let cores: Option<Vec<_>> = cores.map(|core| ranges(core.as_str()?)).collect();
-    let (Some(cores), Some(cpus)) = (cores, ranges_of(run)) else {
+    let (Some(cores), Some(cpus)) = (cores, ranges_of(&run.results)) else {
         return false;
     };
     let shared = |core: &Vec<[u64; 2]>| {
@@ -199,30 +201,6 @@ fn has_one_thread_a_core(run: &RunData) -> bool {
         how_many(both)
     };
     !cores.is_empty() && cores.iter().all(|core| shared(core) < 2)
-}
-
-/// The CPUs of a run: those that it was given, else all that it might use.
-fn ranges_of(run: &RunData) -> Option<Vec<[u64; 2]>> {
-    let mut options = run.results.run.options.iter();
-    let given = options.find_map(|option| option.strip_prefix("--cpus "));
-    let allowed = || run.results.machine.get("allowed_cpus").and_then(Value::as_str);
-    ranges(given.or_else(allowed)?)
-}
-
-/// A list of CPUs as the kernel writes it, `0,2-3`: the first and the last of each range. It is not written out, since
-/// others may have made the document.
-fn ranges(list: &str) -> Option<Vec<[u64; 2]>> {
-    let range = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some([first.parse().ok()?, last.parse().ok()?])
-    };
-    list.split(',').map(range).collect()
-}
-
-/// How many CPUs these ranges have; one that ends before it begins has none.
-fn how_many(ranges: impl IntoIterator<Item = [u64; 2]>) -> u64 {
-    let cpus = |[first, last]: [u64; 2]| last.saturating_add(1).saturating_sub(first);
-    ranges.into_iter().map(cpus).fold(0, u64::saturating_add)
 }
 
 /// The first fact in which any run of both sides differs from the first of A, beyond what belongs to the state.
@@ -308,7 +286,8 @@ pub struct OfStates {
 /// `metric` of those cases of `experiment` that all runs have figures of and `is_meant` chooses: of each run the
 /// geometric mean over them, and of the second side's runs the ratio to the first's, with an interval of level
 /// 1 − `alpha`. Of two runs in turns it is of their rounds. What has all CPUs of one machine is set against what has
-/// all of another: with SMT there are more of them. None where there is no such case.
+/// all of another: with SMT there are more of them. All may be one CPU, but for two runs in turns: they both measured
+/// what is on one. None where there is no such case.
 #[must_use]
 pub fn ratio_of_states(
     [first, second]: [&Repeated; 2],
@@ -318,8 +297,11 @@ pub fn ratio_of_states(
     is_meant: impl Fn(&Params) -> bool,
 ) -> Option<OfStates> {
     let runs: Vec<&RunData> = first.runs.iter().chain(&second.runs).collect();
-    let cases = in_each(&runs, experiment, is_meant);
-    let (of, cases) = match pair(first, second) {
+    let pair = pair(first, second);
+    // By these names it was chosen what two runs in turns both measure.
+    let named = if pair.is_some() { with_all_cpus } else { with_all };
+    let cases = in_each(&runs, experiment, named, is_meant);
+    let (of, cases) = match pair {
         Some(runs) => of_pair(runs, experiment, metric, alpha, &cases)?,
         None => of_runs(&runs, first.runs.len(), experiment, metric, alpha, &cases)?,
     };
@@ -330,60 +312,24 @@ pub fn ratio_of_states(
     })
 }
 
-/// The chosen cases that all runs have, each by its id in each of them.
+/// The chosen cases that all runs have by such a name, each by its id in each of them.
 fn in_each<'a>(
     runs: &[&'a RunData],
     experiment: &str,
+    named: fn(&Params, Option<u64>) -> Params,
     is_meant: impl Fn(&Params) -> bool,
 ) -> Vec<Vec<&'a str>> {
     let of_run = |run: &&'a RunData| {
-        let cpus = cpus(run);
+        let all = run.results.cpus();
         let of = run.results.experiments.iter().filter(|e| e.id == experiment);
         let meant = of.flat_map(|e| &e.cases).filter(|case| is_meant(&case.params));
-        let named = meant.map(|case| (with_all_cpus(&case.params, cpus).to_string(), case.id.as_str()));
-        named.collect::<BTreeMap<String, &str>>()
+        let by_name = meant.map(|case| (named(&case.params, all).to_string(), case.id.as_str()));
+        by_name.collect::<BTreeMap<String, &str>>()
     };
     let ids: Vec<BTreeMap<String, &str>> = runs.iter().map(of_run).collect();
     let names = ids.first().map(|of_first| of_first.keys()).into_iter().flatten();
     let in_all = |name: &String| ids.iter().map(|of| of.get(name).copied()).collect();
     names.filter_map(in_all).collect()
-}
-
-/// How many CPUs a run had.
-pub(super) fn cpus(run: &RunData) -> Option<u64> {
-    let of_machine = || run.results.machine.get("cpus").and_then(Value::as_u64);
-    ranges_of(run).map(how_many).or_else(of_machine)
-}
-
-/// A run whose cases are called so that those on all of its CPUs are called alike in a state with other CPUs. Their
-/// parameters stay: how many CPUs they had counts where they were disturbed.
-#[must_use]
-pub fn named_by_all_cpus(mut run: RunData) -> RunData {
-    let all = cpus(&run);
-    for experiment in &mut run.results.experiments {
-        let mut names: BTreeMap<String, String> = BTreeMap::new();
-        for case in &mut experiment.cases {
-            let name = with_all_cpus(&case.params, all).case_id(&experiment.id);
-            names.insert(std::mem::replace(&mut case.id, name.clone()), name);
-        }
-        let samples = run.samples.get_mut(&experiment.id).into_iter().flatten();
-        let ids = samples.map(|sample| &mut sample.case);
-        for id in ids.chain(&mut experiment.reference) {
-            if let Some(name) = names.get(id.as_str()) {
-                id.clone_from(name);
-            }
-        }
-    }
-    run
-}
-
-/// Parameters in which the number of all CPUs is said so, where that is several.
-#[must_use]
-pub fn with_all_cpus(params: &Params, all: Option<u64>) -> Params {
-    let all = all.filter(|&all| all > 1);
-    let are_all = |name: &&str| params.int(name).is_some() && params.int(name) == all;
-    let said = ["cpus", "server_cpus"].into_iter().filter(are_all);
-    said.fold(params.clone(), |params, name| params.with(name, "all"))
 }
 
 /// The ratio of runs, the first ones' and the others', each with its mean over the cases that all have, and how many
@@ -448,7 +394,7 @@ fn geometric_means(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
 mod tests {
     use serde_json::json;
 
-    use super::super::made::{in_turns, timed};
+    use super::super::made::{in_turns, on_cpus, timed};
     use super::*;
 
     /// Runs of one case at these times, on such a machine, begun at every other minute from `minute` on.
@@ -560,9 +506,8 @@ mod tests {
             assert!(says.ends_with("that the other is idle is not SMT off"), "{says}");
             assert!(differ_in_state(WaitsFor::Smt, other, &by_affinity));
         }
-        // Preemption has nothing to do with it, and a list that others made is not written out.
+        // Preemption has nothing to do with it.
         assert!(state(WaitsFor::Preemption, &by_affinity).is_ok());
-        assert_eq!(how_many(ranges("0-18446744073709551615,3-1").unwrap()), u64::MAX);
     }
 
     #[test]
@@ -732,56 +677,40 @@ mod tests {
 
     #[test]
     fn what_has_all_cpus_of_one_machine_is_set_against_what_has_all_of_another() {
-        // The second case has all CPUs.
-        let of = |name: &str, smt: bool, minute: usize, ns: f64| {
-            let mut side = side(
-                name,
-                &machine(OLD, "none", smt),
-                minute,
-                &[ns, 1.01 * ns, 0.99 * ns],
-            );
-            for run in &mut side.runs {
-                let all = cpus(run).unwrap();
-                let id = format!("e/n=2,cpus={all}");
-                let case = &mut run.results.experiments[0].cases[1];
-                case.params = case.params.clone().with("cpus", all);
-                for sample in run.samples.get_mut("e").unwrap() {
-                    if sample.case == case.id {
-                        sample.case.clone_from(&id);
-                    }
-                }
-                case.id = id;
-            }
-            side
-        };
-        let (off, on) = (of("off", false, 0, 100.0), of("on", true, 1, 90.0));
-        for side in [&off, &on] {
-            let named = named_by_all_cpus(side.runs[0].clone());
-            let ids = named.results.experiments[0]
-                .cases
-                .iter()
-                .map(|case| case.id.as_str());
-            assert_eq!(ids.collect::<Vec<_>>(), ["e/n=1", "e/n=2,cpus=all"]);
-            let of_samples: Vec<&str> = named.samples["e"].iter().map(|s| s.case.as_str()).collect();
-            assert!(of_samples.contains(&"e/n=2,cpus=all") && !of_samples.contains(&"e/n=2,cpus=2"));
+        // Without SMT a machine of one core has one CPU.
+        for [without, with] in [[2, 4], [1, 2]] {
+            // The second case has all CPUs.
+            let of = |name: &str, smt: bool, cpus: u64, minute: usize, ns: f64| {
+                let machine = machine(OLD, "none", smt);
+                let mut side = side(name, &machine, minute, &[ns, 1.01 * ns, 0.99 * ns]);
+                let n = |n: u64| Params::new().with("n", n);
+                let on = |run| on_cpus(run, cpus, [n(1), n(2).with("cpus", cpus)]);
+                side.runs = side.runs.into_iter().map(on).collect();
+                side
+            };
+            let (off, on) = (of("off", false, without, 0, 100.0), of("on", true, with, 1, 90.0));
+            let found = ratio_of_states([&off, &on], "e", "elapsed_ns", 0.05, |params| {
+                params.int("n") == Some(2)
+            });
+            let found = found.unwrap();
+            assert_eq!(found.cases, 1);
+            assert!((found.ratio - 0.9).abs() < 1e-9, "{found:?}");
         }
-        let found = ratio_of_states([&off, &on], "e", "elapsed_ns", 0.05, |params| {
-            params.int("n") == Some(2)
-        });
-        let found = found.unwrap();
+    }
+
+    #[test]
+    fn of_runs_in_turns_on_one_cpu_and_on_two_what_both_measured_on_one_is_set_against_each_other() {
+        let on = |name: &str, cpus: u64, ns: f64| {
+            let cases: Vec<(u64, f64)> = (1..=cpus).map(|n| (n, ns)).collect();
+            let of_cases = (1..=cpus).map(|n| Params::new().with("cpus", n));
+            on_cpus(timed(name, &cases, 1.0), cpus, of_cases)
+        };
+        let (off, mut on) = in_turns(on("off", 1, 100.0), on("on", 2, 90.0));
+        let samples = on.samples.get_mut("e").unwrap();
+        samples.retain(|sample| sample.case == "e/cpus=1");
+        let sides = [off, on].map(Repeated::once);
+        let found = ratio_of_states(sides.each_ref(), "e", "elapsed_ns", 0.05, |_| true).unwrap();
         assert_eq!(found.cases, 1);
         assert!((found.ratio - 0.9).abs() < 1e-9, "{found:?}");
-        // Two of four are not all.
-        let few = Params::new().with("cpus", 2).with("server_cpus", 4);
-        assert_eq!(with_all_cpus(&few, Some(4)).to_string(), "cpus=2,server_cpus=all");
-        assert_eq!(
-            with_all_cpus(&Params::new().with("n", 4), Some(4)).to_string(),
-            "n=4"
-        );
-        // Of one CPU nobody says that it is all.
-        assert_eq!(
-            with_all_cpus(&Params::new().with("cpus", 1), Some(1)).to_string(),
-            "cpus=1"
-        );
     }
 }

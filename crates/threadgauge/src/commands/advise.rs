@@ -33,7 +33,12 @@ use crate::output::{Done, Verdict, print_json, print_words, say, shown};
 
 /// Advises, and prints it.
 pub fn advise(options: &AdviseOptions) -> Done {
-    let (question, observed) = question(options)?;
+    let (question, observed, observing) = question(options)?;
+    if observing != Verdict::Done && observed.is_none() {
+        return Ok(observing);
+    }
+    // Who has interrupted observing does not wait for a twin.
+    let measures = options.measure && observing == Verdict::Done;
     let mut workload = workload(question.workload)?;
     if let Some(Observed { task, .. }) = &observed {
         workload.uncertain = Some(task.uncertain);
@@ -44,7 +49,7 @@ pub fn advise(options: &AdviseOptions) -> Done {
         Some(run) => Basis::read(run, None).context("--from")?,
         None => newest(&here),
     };
-    if options.measure && options.from.is_none() {
+    if measures && options.from.is_none() {
         let (found, verdict) = missing::measured(&basis, options.rounds)?;
         if verdict != Verdict::Done {
             return Ok(verdict);
@@ -67,9 +72,9 @@ pub fn advise(options: &AdviseOptions) -> Done {
     if let Some(file) = &options.chart {
         draw(file, &advice, &basis)?;
     }
-    let (measured, verdict) = match options.measure {
+    let (measured, verdict) = match measures {
         true => measured(options, &advice, &machine, &basis)?,
-        false => (None, Verdict::Done),
+        false => (None, observing),
     };
     if options.json {
         print_json(&Said {
@@ -83,18 +88,20 @@ pub fn advise(options: &AdviseOptions) -> Done {
     Ok(verdict)
 }
 
-/// What is asked: on the command line, in a file, and by a process that is observed.
-fn question(options: &AdviseOptions) -> Result<(Question, Option<Observed>)> {
+/// What is asked: on the command line, in a file, and by a process that is observed; and how observing it ended.
+fn question(options: &AdviseOptions) -> Result<(Question, Option<Observed>, Verdict)> {
     let mut question = options.question.clone();
     if let Some(file) = &options.file {
         question = question.or(Question::read(file)?);
     }
     let Some(pid) = options.like else {
-        return Ok((question, None));
+        return Ok((question, None, Verdict::Done));
     };
-    let observed = like::like(pid, &question.workload)?;
-    question.workload = question.workload.or(observed.task.workload);
-    Ok((question, Some(observed)))
+    let (observed, verdict) = like::like(pid, &question.workload)?;
+    if let Some(Observed { task, .. }) = &observed {
+        question.workload = question.workload.or(task.workload);
+    }
+    Ok((question, observed, verdict))
 }
 
 /// Draws the advice among all numbers at once.
@@ -303,12 +310,10 @@ fn machine(said: &MachineOptions, found: impl FnOnce() -> Result<Machine>) -> Re
 
 /// This one, of which `here` is the fingerprint, as a process may use it.
 fn machine_for(process: &Observed, here: &Value) -> Machine {
-    let limit_kib = process.memory_limit_kib.map(|kib| kib as f64);
-    let memory_kib = limit_kib.or_else(|| here.get("memory_total_kib").and_then(Value::as_f64));
     Machine {
         cpus: process.capacity.allowed,
         quota: process.capacity.quota,
-        memory_bytes: memory_kib.map(|kib| kib * 1024.0),
+        memory_bytes: memory_bytes(process.memory_limit_kib.map(|kib| kib as f64), here),
     }
 }
 
@@ -321,13 +326,18 @@ fn machine_of(fingerprint: &Value) -> Result<Machine> {
         Some(list.len() as f64)
     };
     let cpus = allowed().or_else(|| number("/cpus"));
-    let memory_kib = number("/cgroup/memory_limit_kib").or_else(|| number("/memory_total_kib"));
     Ok(Machine {
         cpus: cpus
             .ok_or_else(|| anyhow!("how many CPUs there are cannot be found out; say --cpu-count 8"))?,
         quota: number("/cgroup/quota_cpus"),
-        memory_bytes: memory_kib.map(|kib| kib * 1024.0),
+        memory_bytes: memory_bytes(number("/cgroup/memory_limit_kib"), fingerprint),
     })
+}
+
+/// The memory that may be used: by the limit, else all that the machine of this fingerprint has.
+fn memory_bytes(limit_kib: Option<f64>, fingerprint: &Value) -> Option<f64> {
+    let total_kib = || fingerprint.get("memory_total_kib").and_then(Value::as_f64);
+    limit_kib.or_else(total_kib).map(|kib| kib * 1024.0)
 }
 
 #[cfg(test)]
@@ -390,6 +400,19 @@ mod tests {
         }
         assert!(of(Some(f64::INFINITY), None).unwrap_err().contains("4 CPUs"));
         assert!(of(None, Some(8_193)).unwrap_err().contains("8192 CPUs at most"));
+    }
+
+    #[test]
+    fn a_limit_on_memory_is_what_may_be_used_else_all_of_the_machine() {
+        let mut here = json!({"cpus": 4, "memory_total_kib": 8});
+        let of = |here: &Value| machine_of(here).unwrap().memory_bytes;
+        assert_eq!(of(&json!({"cpus": 4})), None);
+        assert_eq!(of(&here), Some(8_192.0));
+        here["cgroup"] = json!({"memory_limit_kib": 2});
+        assert_eq!(of(&here), Some(2_048.0));
+        // That of another process is its own.
+        assert_eq!(memory_bytes(Some(1.0), &here), Some(1_024.0));
+        assert_eq!(memory_bytes(None, &here), Some(8_192.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod live;
 mod log;
 pub mod options;
 mod page;
-mod seen;
+pub mod seen;
 mod show;
 mod started;
 mod table;
@@ -33,7 +33,7 @@ use crate::commands::observe::seen::{Ending, Seen};
 use crate::commands::observe::started::Started;
 use crate::commands::observe::tasks::{Counter, Tasks};
 use crate::output::{Done, Verdict, print_json, print_words, say, shown};
-use crate::signals::{self, Asked};
+use crate::signals;
 
 /// Between two looks at whether somebody wants it to end.
 const SLICE: Duration = Duration::from_millis(50);
@@ -44,15 +44,21 @@ const NOTICED: f64 = 1.1;
 
 /// Observes a process or a command, and prints what was seen.
 pub fn observe(options: &ObserveOptions) -> Done {
-    let (stop, asked) = signals::stop().context("signals cannot be handled")?;
-    let seen = seen(options, stop)?;
-    conclude(options, &seen, &asked)
+    let (seen, verdict) = watch(options)?;
+    conclude(options, &seen)?;
+    Ok(verdict)
 }
 
-/// Observes a process or a command, and prints nothing but what is shown meanwhile.
-pub fn watch(options: &ObserveOptions) -> Result<Seen> {
-    let (stop, _asked) = signals::stop().context("signals cannot be handled")?;
-    seen(options, stop)
+/// Observes a process or a command, and prints nothing but what is shown meanwhile. With what was seen comes how a
+/// command ends that has observed: 130 after Ctrl-C.
+pub fn watch(options: &ObserveOptions) -> Result<(Seen, Verdict)> {
+    let (stop, asked) = signals::stop().context("signals cannot be handled")?;
+    let seen = seen(options, stop)?;
+    let verdict = match seen.ending {
+        Ending::Interrupted => asked.verdict(),
+        Ending::Over | Ending::ProcessEnded => Verdict::Done,
+    };
+    Ok((seen, verdict))
 }
 
 fn seen(options: &ObserveOptions, stop: Arc<AtomicBool>) -> Result<Seen> {
@@ -73,7 +79,7 @@ fn seen(options: &ObserveOptions, stop: Arc<AtomicBool>) -> Result<Seen> {
 }
 
 /// Keeps and shows what was seen.
-fn conclude(options: &ObserveOptions, seen: &Seen, asked: &Asked) -> Done {
+fn conclude(options: &ObserveOptions, seen: &Seen) -> Result<()> {
     // Where one of the two cannot be done the other is.
     let kept = match &options.out {
         Some(dir) => keep::keep(dir, options, seen).map(Some),
@@ -87,10 +93,7 @@ fn conclude(options: &ObserveOptions, seen: &Seen, asked: &Asked) -> Done {
     if let Some(report) = kept? {
         say(&format!("report: {}", shown(&report)));
     }
-    Ok(match seen.ending {
-        Ending::Interrupted => asked.verdict(),
-        Ending::Over | Ending::ProcessEnded => Verdict::Done,
-    })
+    Ok(())
 }
 
 /// A program as it is observed.

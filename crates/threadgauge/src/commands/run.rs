@@ -4,7 +4,6 @@ pub mod choice;
 mod each;
 pub mod guests;
 
-use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use threadgauge_lab::schedule::{
 };
 use threadgauge_lab::selection::{Selector, experiment};
 use threadgauge_lab::site::{Profile, Site};
-use threadgauge_lab::turns::{Greeting, PROTOCOL, Turns};
+use threadgauge_lab::turns::{Common, Greeting, PROTOCOL, Turns};
 use threadgauge_machine::{CpuList, allowed_cpus, available_memory_mib, fingerprint, smt_siblings};
 use threadgauge_report::{terminal, terminal_screen, terminal_summary};
 use threadgauge_results::units::counted;
@@ -36,7 +35,7 @@ use crate::commands::load::experiment::LOAD;
 use crate::commands::observe::experiment::OBSERVE;
 use crate::earlier;
 use crate::folder;
-use crate::output::{Done, Verdict, print, print_json, say, shown, style};
+use crate::output::{Done, Verdict, be_side, print, print_json, say, shown, style};
 use crate::progress::{Shown, about};
 use crate::signals::{self, Asked};
 
@@ -45,6 +44,9 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(120);
 
 /// Runs what was asked for, or goes on with it, and writes the report.
 pub fn run(options: &RunOptions) -> Done {
+    if let Some(side) = &options.side {
+        be_side(side);
+    }
     run_then(options, |data| show(data, options))
 }
 
@@ -86,7 +88,7 @@ pub fn run_then(options: &RunOptions, show: impl FnOnce(&RunData) -> Result<()>)
     let machine = ThisMachine::new(launcher).context("the machine's load cannot be read")?;
     let mut machine = machine.with_before_try(before_try);
     let ending = {
-        let mut shown = Shown::new(announced, options.side.as_deref());
+        let mut shown = Shown::new(announced);
         let going_on = |store: &Store, id: &str| going_on(runnable(), store, id);
         schedule::run(
             &mut store,
@@ -229,10 +231,13 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
     }
     let (turns, seed, in_turns_with) = match &options.turns {
         Some(at) => {
-            say(&format!(
-                "Takes turns with the run that is given the same --turns {}, and waits for it",
-                at.display()
-            ));
+            // Both sides of a `--switch` are started by it.
+            if options.side.is_none() {
+                say(&format!(
+                    "Takes turns with the run that is given the same --turns {}, and waits for it",
+                    at.display()
+                ));
+            }
             let state_cpus = options.side.as_ref().map(|_| site.cpus.len() as u64);
             let greeting = Greeting {
                 protocol: PROTOCOL,
@@ -241,16 +246,19 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
                 proposed: random_seed(),
                 profile: (profile.name().to_owned(), rounds),
                 plan: match state_cpus {
-                    Some(cpus) => chosen.iter().flat_map(|of| of.measured_in_state(cpus)).collect(),
+                    Some(cpus) => chosen.iter().flat_map(|of| of.cases_in_state(cpus)).collect(),
                     None => chosen.iter().flat_map(Chosen::measured).collect(),
                 },
-                is_state: state_cpus.is_some(),
+                references: state_cpus.map(|cpus| {
+                    let references = chosen.iter().filter_map(|of| of.reference_in_state(cpus));
+                    references.collect()
+                }),
             };
             let longest = chosen.iter().map(Chosen::longest_try).max().unwrap_or_default();
             let met = Turns::meet(at, &greeting, longest + BETWEEN_TRIES, launcher.interrupts())?;
             say(&format!("Takes turns with run {}, {}", met.id, met.who));
-            if let Some(cpus) = state_cpus {
-                keep(&mut chosen, &met.plan, cpus);
+            if let Some(common) = &met.common {
+                keep(&mut chosen, common, site.cpus.len() as u64);
             }
             (met.turns, met.seed, Some(met.id))
         }
@@ -283,10 +291,8 @@ fn begin(options: &RunOptions, launcher: &mut Launcher) -> Result<Option<Begun>>
 }
 
 /// Leaves out what the other state does not have, and says so.
-fn keep(chosen: &mut [Chosen], both: &[(String, u32)], cpus: u64) {
-    let both = both.iter().map(|(case, tries)| (case.as_str(), *tries));
-    let both: BTreeMap<&str, u32> = both.collect();
-    let left_out: usize = chosen.iter_mut().map(|of| of.keep(&both, cpus)).sum();
+fn keep(chosen: &mut [Chosen], common: &Common, cpus: u64) {
+    let left_out: usize = chosen.iter_mut().map(|of| of.keep(common, cpus)).sum();
     if left_out > 0 {
         say(&format!(
             "Leaves out {}, which the other state does not have",

@@ -19,7 +19,7 @@ use threadgauge_machine::{
     CpuList, allowed_cpus, cores_first, end_with_this_thread, pin_thread, smt_siblings,
 };
 use threadgauge_report::comparison_text;
-use threadgauge_results::{Repeated, compare_sides, machine_differences, named_by_all_cpus};
+use threadgauge_results::{Repeated, compare_sides, machine_differences};
 
 use crate::cli::RunOptions;
 use crate::commands::run::{interrupts, typed, usable};
@@ -114,7 +114,8 @@ pub fn switch(options: &RunOptions, sides: [&str; 2]) -> Done {
     let mut runs = Runs::default();
     runs.begin(options, SIDES[0], &states[0], &at, &dirs[0])?;
     let met = runs.wait_until(&mut interrupts, |_| at.exists())?;
-    if met {
+    // What asked the first to end is not passed on again: the second would wait for it for ever.
+    if met && interrupts.count() == 0 {
         runs.begin(options, SIDES[1], &states[1], &at, &dirs[1])?;
         runs.wait_until(&mut interrupts, |ended| ended == 2)?;
     }
@@ -125,11 +126,7 @@ pub fn switch(options: &RunOptions, sides: [&str; 2]) -> Done {
     let machines = [&a, &b].map(|run| &run.results.machine);
     let has_other_cpus = machines[0].get("allowed_cpus") != machines[1].get("allowed_cpus");
     let differs = has_other_cpus || !machine_differences(machines[0], machines[1]).is_empty();
-    let sides = match has_other_cpus {
-        true => [a, b].map(named_by_all_cpus),
-        false => [a, b],
-    };
-    let sides = sides.map(Repeated::once);
+    let sides = [a, b].map(Repeated::once);
     let compared = compare_sides(&sides[0], &sides[1])?;
     print(&comparison_text(&compared, &style()))?;
     if !differs {
@@ -282,6 +279,8 @@ impl Drop for Runs {
 
 #[cfg(test)]
 mod tests {
+    use threadgauge_results::Results;
+
     use super::*;
 
     fn refused(typed: [&str; 2]) -> String {
@@ -330,5 +329,18 @@ mod tests {
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         assert_eq!(line.unwrap().trim(), first.to_string());
         assert_eq!(allowed_cpus().unwrap(), all);
+    }
+
+    /// The comparison knows a side's CPUs by its document, which has what was typed.
+    #[test]
+    fn how_many_cpus_a_run_was_given_is_read_from_what_was_typed() {
+        let text = include_str!("../../../../runs/golden/computing/results.json");
+        let mut results: Results = serde_json::from_str(text).unwrap();
+        let options = RunOptions {
+            cpus: Some("0,2-3".parse().unwrap()),
+            ..RunOptions::default()
+        };
+        results.run.options = typed(&options);
+        assert_eq!(results.cpus(), Some(3));
     }
 }

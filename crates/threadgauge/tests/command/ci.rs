@@ -277,8 +277,9 @@ fn the_workflow_for_gitlab_leaves_test_results_and_ends_as_the_check_does() {
 fn the_workflow_for_github_pleases_its_linter_and_one_with_a_slip_does_not() {
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser");
     // `cargo xtask test` has installed them by now.
-    if !packages.join("node_modules").is_dir() {
-        eprintln!("skipped: no packages of npm here; `cargo xtask deps` installs them");
+    let has_packages = packages.join("node_modules").is_dir();
+    if !has_packages || Command::new("node").arg("--version").output().is_err() {
+        eprintln!("skipped: no Node.js or no packages of npm here; `cargo xtask deps` installs these");
         return;
     }
     let lint = |workflow: &Path| {
@@ -292,7 +293,9 @@ fn the_workflow_for_github_pleases_its_linter_and_one_with_a_slip_does_not() {
     let correct = fs::read_to_string(&workflow).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let slip = dir.path().join("slip.yml");
-    fs::write(&slip, correct.replace("timeout-minutes", "timeout-minuets")).unwrap();
+    let misspelt = correct.replace("timeout-minutes", "timeout-minuets");
+    assert_ne!(misspelt, correct);
+    fs::write(&slip, misspelt).unwrap();
     let (code, said) = lint(&slip);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(r#"unexpected key "timeout-minuets""#), "{said}");

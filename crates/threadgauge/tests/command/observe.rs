@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -140,6 +140,17 @@ fn can_be_contained() -> bool {
         eprintln!("skipped: no namespaces of its own can be made for a program here");
     }
     can
+}
+
+/// What a command that observes goes on to say once it has seen something.
+fn has_looked(observer: &mut Child) -> BufReader<ChildStderr> {
+    let mut said = BufReader::new(observer.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(" CPUs · ") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "it has seen nothing");
+    }
+    said
 }
 
 fn kinds(seen: &Value) -> Vec<&str> {
@@ -371,6 +382,46 @@ fn what_is_advised_like_a_process_in_a_container_is_for_its_quota_and_its_cpus()
     assert!(undecided.contains("of waiting for each task: "), "{undecided}");
 }
 
+/// What is advised like sleepers where something ends observing them once they were seen, and within ten seconds.
+fn advised_until(ends: impl FnOnce(&Child, &mut Known), more: &[&str], code: i32) -> Value {
+    let mut known = Known::start("sleep", 3);
+    let dir = tempfile::tempdir().unwrap();
+    let pid = known.pid();
+    let words = ["advise", "--like", &pid, "--rate", "60/s", "--json"];
+    let mut observer = piped(dir.path(), &[&words[..], more].concat());
+    let mut said = has_looked(&mut observer);
+    ends(&observer, &mut known);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    let output = observer.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{rest}");
+    json_of(&output, code)
+}
+
+#[test]
+fn after_ctrl_c_what_was_seen_is_advised_like_and_nothing_is_measured() {
+    let advice = advised_until(|observer, _| send_signal(observer, "-INT"), &["--measure"], 130);
+    let assumed = advice["workload"]["assumed"].to_string();
+    for part in [
+        "observing was interrupted: it took ",
+        "of CPU time, as observed (--cpu)",
+    ] {
+        assert!(assumed.contains(part), "no {part} in {assumed}");
+    }
+    assert_eq!(advice["measured"], Value::Null);
+}
+
+#[test]
+fn what_is_advised_like_a_process_that_ends_says_so() {
+    // It ends with its standard input.
+    let advice = advised_until(|_, known| drop(known.0.stdin.take()), &[], 0);
+    let assumed = advice["workload"]["assumed"].to_string();
+    assert!(
+        assumed.contains("the process has ended: it was observed for "),
+        "{assumed}"
+    );
+}
+
 #[test]
 fn a_process_that_ends_while_it_is_observed_is_told_until_then() {
     let mut known = Known::start("sleep", 1);
@@ -400,12 +451,7 @@ fn ctrl_c_ends_with_the_report_and_changes_nothing() {
     let known = Known::start("sleep", 1);
     let dir = tempfile::tempdir().unwrap();
     let mut observer = known.observer(dir.path());
-    let mut said = BufReader::new(observer.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains(" CPUs · ") {
-        line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0);
-    }
+    let mut said = has_looked(&mut observer);
     send_signal(&observer, "-INT");
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
-use threadgauge_results::{Params, RunRecord, STORE_FILE};
+use threadgauge_results::{Finding, Params, RunRecord, STORE_FILE, units};
 
-use super::{json, record, stored_case, text, threadgauge};
+use super::{json, record, refused_in, stored_case, text, threadgauge, tiny};
 
 /// A run of one case, begun in this minute, which took about so long.
 fn run(dir: &Path, name: &str, minute: u32, ns: f64) {
@@ -364,6 +364,36 @@ fn runs_of_an_emulated_processor_are_compared_and_decide_no_claim() {
 }
 
 #[test]
+fn kept_runs_of_two_systems_say_of_the_claims_about_them_what_their_document_says() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let page = fs::read_to_string(root.join("docs/compare.md")).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str| format!("{}/runs/2026-11-29-gvisor/{name}", root.display());
+    for (id, state, figure) in [
+        (
+            "short-concurrent-io-differs-between-systems",
+            "holds",
+            "1.12 [1.11, 1.13]",
+        ),
+        (
+            "long-work-same-on-both-systems",
+            "does-not-hold",
+            "1.24 [1.16, 1.32]",
+        ),
+    ] {
+        let sides = [of("linux"), of("gvisor")];
+        let claims = ["claims", &sides[0], &sides[1], "--text", id, "--json"];
+        let together = &json(&threadgauge(dir.path(), &claims))[0]["together"];
+        assert_eq!(together["state"], state, "{together}");
+        let found: Finding = serde_json::from_value(together["finding"].clone()).unwrap();
+        let measured = units::with_unit(found.measured.unwrap(), found.ci95, &found.unit);
+        assert_eq!(measured, figure, "{together}");
+        assert!(page.contains(&format!(" {figure} times as long")), "{figure}");
+    }
+}
+
+#[test]
 fn of_unchanged_runs_one_a_column_none_is_told_to_be_ahead() {
     let runs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-28-gate"));
     let dir = tempfile::tempdir().unwrap();
@@ -455,6 +485,25 @@ fn warnings_call_sides_by_the_names_that_they_were_given() {
     let behind = ["compare", "--base", "old", "--", "new", "--fail-on", "slower:5%"];
     let says = refused(&threadgauge(dir.path(), &behind));
     assert!(says.contains("--fail-on stands behind `--`"), "{says}");
+}
+
+#[test]
+fn claims_know_a_run_by_the_name_of_its_baseline() {
+    let dir = tempfile::tempdir().unwrap();
+    for more in [&["--baseline", "main"][..], &["--out", "later"]] {
+        let done = threadgauge(dir.path(), &tiny("1", more));
+        assert!(done.status.success(), "{}", text(&done.stderr));
+    }
+    let both = json(&threadgauge(dir.path(), &["claims", "main", "later", "--json"]));
+    let columns = &both[0]["columns"];
+    assert_eq!(
+        (&columns[0]["name"], &columns[1]["name"]),
+        (&"main".into(), &"later".into())
+    );
+    let folder = columns[0]["runs"][0]["folder"].as_str().unwrap();
+    assert!(folder.starts_with("threadgauge-results/"), "{folder}");
+    let unknown = refused_in(dir.path(), &["claims", "mian", "later"]);
+    assert!(unknown.contains("did you mean `main`"), "{unknown}");
 }
 
 #[test]

@@ -397,6 +397,18 @@ fn two_states_are_measured_in_turns_each_after_its_command() {
         said.contains("Nothing that a results folder knows of the machine differs"),
         "{said}"
     );
+    // Whatever a run says has its side.
+    for words in [
+        "Takes turns with ",
+        "Measuring takes ",
+        "Results go to ",
+        "Report: ",
+    ] {
+        let lines = said.lines().filter_map(|line| line.split_once(words));
+        let mut sides: Vec<&str> = lines.map(|(side, _)| side).collect();
+        sides.sort_unstable();
+        assert_eq!(sides, ["a: ", "b: "], "{words}: {said}");
+    }
     let log = fs::read_to_string(dir.path().join("log")).unwrap();
     let ran: Vec<(&str, i128)> = log
         .lines()

@@ -1,5 +1,5 @@
-//! How often a gate is red where nothing changed, and of how much nothing is known, by simulation: a table of
-//! `docs/ci.md`.
+//! How often a gate is red where nothing changed, and of how much nothing is known, as measured and by simulation: two
+//! tables of `docs/ci.md`.
 //!
 //! Where nothing changed, either run of a pair in turns could have had the figures of the other, round by round. So a
 //! simulated pair is a stored one whose runs change sides in about half of their rounds, at random, and it is compared
@@ -15,7 +15,7 @@ use threadgauge_experiments::gate::CASES;
 use threadgauge_experiments::runnable;
 use threadgauge_lab::analysis::analyse;
 use threadgauge_results::units::percent;
-use threadgauge_results::{Compared, EXPORT_ENDING, Gate, Limit, RunData, StoredSample, compare, import};
+use threadgauge_results::{EXPORT_ENDING, Gate, Limit, RunData, StoredSample, compare, import};
 
 /// Pairs of runs of the selection with nothing changed between them, exported: `1a` and `1b`, `2a` and `2b`, ….
 const FOLDER: &str = "runs/2026-11-29-gate";
@@ -23,6 +23,9 @@ const FOLDER: &str = "runs/2026-11-29-gate";
 const STORED: usize = 20;
 /// How many are simulated of each.
 const EACH: usize = 50;
+/// A pair is little disturbed if less than this share of its tries was, as its runs noted: others used the machine
+/// meanwhile. What the comparison of a pair says has no part in that.
+const LITTLE: f64 = 0.1;
 
 /// What is counted, and how many of it a pair has at most.
 const COUNTED: [(&str, usize); 4] = [
@@ -31,17 +34,53 @@ const COUNTED: [(&str, usize); 4] = [
     ("cells called faster or slower", CASES.len()),
     ("cells of which nothing was known", CASES.len()),
 ];
+/// [`COUNTED`] of a pair, or of several.
+type Counts = [usize; COUNTED.len()];
 
-/// What stands before the table in the document, and behind it.
-pub const MARKERS: [&str; 2] = [
-    "<!-- a gate by simulation: begin -->\n",
-    "<!-- a gate by simulation: end -->\n",
-];
+/// The tables, each with what it is called in the document, where two comments mark its beginning and its end.
+pub fn tables() -> [(&'static str, String); 2] {
+    let mut pairs: Vec<[RunData; 2]> = (1..=STORED).map(stored).collect();
+    [
+        ("a gate, measured", measured(&pairs)),
+        ("a gate by simulation", simulated(&mut pairs)),
+    ]
+}
 
-/// The table.
-pub fn table() -> String {
+/// Of all stored pairs, and of those that were little disturbed. Cells of a pair depend on one another, so in the
+/// intervals a pair is one observation.
+fn measured(pairs: &[[RunData; 2]]) -> String {
+    let all: Vec<(f64, Counts)> = pairs
+        .iter()
+        .map(|pair| (disturbed(pair), counted(pair)))
+        .collect();
+    let little: Vec<(f64, Counts)> = all.iter().copied().filter(|(share, _)| *share < LITTLE).collect();
+    let mut table = format!(
+        "| | all {} pairs | 95 % | {} little disturbed | 95 % |\n|---|---:|---:|---:|---:|\n",
+        all.len(),
+        little.len(),
+    );
+    for (row, (what, most)) in COUNTED.into_iter().enumerate() {
+        let cells = [&all, &little].map(|pairs| {
+            let times: usize = pairs.iter().map(|(_, counts)| counts[row]).sum();
+            let of = pairs.len() * most;
+            let interval = range(wilson(times as f64 / of as f64, pairs.len()));
+            format!("{times} of {of} | {interval}")
+        });
+        writeln!(table, "| {what} | {} |", cells.join(" | ")).expect("writing to a string");
+    }
+    table
+}
+
+/// The share of a pair's tries that were disturbed.
+fn disturbed(pair: &[RunData; 2]) -> f64 {
+    let tries = || pair.iter().flat_map(|run| run.samples.values().flatten());
+    tries().filter(|tried| tried.gated).count() as f64 / tries().count() as f64
+}
+
+/// Of pairs that are simulated of the stored ones, which change on the way.
+fn simulated(pairs: &mut [[RunData; 2]]) -> String {
     let mut rng = fastrand::Rng::with_seed(23);
-    let by_stored: Vec<[usize; 4]> = (1..=STORED).map(|pair| simulate(pair, &mut rng)).collect();
+    let by_stored: Vec<Counts> = pairs.iter_mut().map(|pair| simulate(pair, &mut rng)).collect();
     let mut table = String::from(
         "| of the simulated pairs | | 95 % | of those of one measured pair |\n|---|---:|---:|---:|\n",
     );
@@ -49,7 +88,7 @@ pub fn table() -> String {
         let shares = by_stored
             .iter()
             .map(|counts| counts[row] as f64 / (EACH * most) as f64);
-        let share = shares.clone().sum::<f64>() / STORED as f64;
+        let share = shares.clone().sum::<f64>() / by_stored.len() as f64;
         let apart = [
             shares.clone().fold(f64::INFINITY, f64::min),
             shares.fold(f64::NEG_INFINITY, f64::max),
@@ -58,7 +97,7 @@ pub fn table() -> String {
             table,
             "| {what} | {} | {} | {} |",
             percent(share),
-            range(wilson(share, STORED * EACH)),
+            range(wilson(share, by_stored.len() * EACH)),
             range(apart),
         )
         .expect("writing to a string");
@@ -66,24 +105,25 @@ pub fn table() -> String {
     table
 }
 
-/// What is counted of all pairs that are simulated of a stored one.
-fn simulate(pair: usize, rng: &mut fastrand::Rng) -> [usize; 4] {
-    let [mut a, mut b] = ["a", "b"].map(|side| stored(&format!("{pair}{side}")));
-    let mut counts = [0; 4];
+/// [`COUNTED`] of all pairs that are simulated of a stored one.
+fn simulate(pair: &mut [RunData; 2], rng: &mut fastrand::Rng) -> Counts {
+    let mut counts = [0; COUNTED.len()];
     for _ in 0..EACH {
-        change_sides(&mut a, &mut b, rng);
-        let compared = compare(&a, &b);
-        assert!(compared.paired, "the runs {pair}a and {pair}b took no turns");
-        assert_eq!(compared.rows.len(), CASES.len(), "of the pair {pair}");
-        for (count, more) in counts.iter_mut().zip(counted(&compared)) {
+        change_sides(pair, rng);
+        for (count, more) in counts.iter_mut().zip(counted(pair)) {
             *count += more;
         }
     }
     counts
 }
 
+/// A stored pair.
+fn stored(pair: usize) -> [RunData; 2] {
+    ["a", "b"].map(|side| run(&format!("{pair}{side}")))
+}
+
 /// A stored run, as the command reads it.
-fn stored(name: &str) -> RunData {
+fn run(name: &str) -> RunData {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(FOLDER);
     let store = import(&folder.join(format!("{name}{EXPORT_ENDING}"))).unwrap_or_else(|e| panic!("{e}"));
     let results = analyse(runnable(), &store).unwrap();
@@ -100,7 +140,7 @@ fn stored(name: &str) -> RunData {
 }
 
 /// In about half of the rounds of each experiment either run gets all that the other measured.
-fn change_sides(a: &mut RunData, b: &mut RunData, rng: &mut fastrand::Rng) {
+fn change_sides([a, b]: &mut [RunData; 2], rng: &mut fastrand::Rng) {
     for (experiment, of_a) in &mut a.samples {
         let of_b = b.samples.get_mut(experiment).expect("both ran it");
         let mut by_round = BTreeMap::new();
@@ -114,13 +154,20 @@ fn change_sides(a: &mut RunData, b: &mut RunData, rng: &mut fastrand::Rng) {
     }
 }
 
-/// [`COUNTED`] of one comparison.
-fn counted(compared: &Compared) -> [usize; 4] {
+/// [`COUNTED`] of one pair.
+fn counted([a, b]: &[RunData; 2]) -> Counts {
+    let compared = compare(a, b);
+    assert!(
+        compared.paired,
+        "the runs {} and {} took no turns",
+        a.name, b.name
+    );
+    assert_eq!(compared.rows.len(), CASES.len(), "of {} and {}", a.name, b.name);
     let is_red = |limits: &[&str]| {
         let limits: Vec<Limit> = limits.iter().map(|limit| limit.parse().unwrap()).collect();
         !Gate::of(&limits)
             .expect("there are limits")
-            .judge(compared)
+            .judge(&compared)
             .passed
     };
     let known = compared.known();

@@ -6,6 +6,7 @@ use threadgauge_results::Need;
 use super::*;
 use crate::experiment::Catalogue;
 use crate::site::Site;
+use crate::turns::Common;
 
 /// An experiment with a plan of its own, of one case.
 static PLANNED: Experiment = Experiment {
@@ -72,29 +73,27 @@ fn of_two_states_the_cases_that_the_other_does_not_have_are_skipped() {
     }
     // The last is short.
     planned.plan.cases[2].estimate = Duration::from_millis(9);
-    let measured = |of: &Chosen| of.measured_in_state(4).collect::<Vec<_>>();
+    let measured = |of: &Chosen| of.cases_in_state(4).collect::<Vec<_>>();
     let [one, two, all] = ["first/cpus=1", "first/cpus=2", "first/cpus=all"];
     let with_tries = |of: &[(&str, u32)]| -> Vec<(String, u32)> {
         of.iter()
             .map(|(name, tries)| ((*name).to_owned(), *tries))
             .collect()
     };
-    // And then A′.
-    assert_eq!(
-        measured(&planned),
-        with_tries(&[(one, 1), (two, 1), (all, 2), (one, 1)])
-    );
-    let both = BTreeMap::from([(one, 1), (all, 2)]);
-    assert_eq!(planned.keep(&both, 4), 1);
-    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 2), (one, 1)]));
+    let common = |cases: &[(&str, u32)]| Common {
+        cases: with_tries(cases).into_iter().collect(),
+        references: BTreeSet::new(),
+    };
+    assert_eq!(measured(&planned), with_tries(&[(one, 1), (two, 1), (all, 2)]));
+    assert_eq!(planned.keep(&common(&[(one, 1), (all, 2)]), 4), 1);
+    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 2)]));
     // It takes longer in the other state.
-    let both = BTreeMap::from([(one, 1), (all, 1)]);
     assert_eq!(
-        planned.keep(&both, 4),
+        planned.keep(&common(&[(one, 1), (all, 1)]), 4),
         0,
         "what is skipped already is not counted"
     );
-    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 1), (one, 1)]));
+    assert_eq!(measured(&planned), with_tries(&[(one, 1), (all, 1)]));
     let skipped = planned
         .plan
         .cases

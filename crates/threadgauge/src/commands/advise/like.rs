@@ -10,9 +10,10 @@ use threadgauge_results::units::with_unit;
 
 use crate::cli::{Cli, Command};
 use crate::commands::advise::options::{Language, MachineOptions, WorkloadOptions};
+use crate::commands::observe::seen::{Ending, Seen};
 use crate::commands::observe::tasks::{Figure, TaskCost};
 use crate::commands::observe::watch;
-use crate::output::say;
+use crate::output::{Verdict, say};
 
 /// What was seen of a process.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,12 +37,13 @@ pub struct Task {
     pub assumed: Vec<String>,
 }
 
-/// What a process says of a workload whose tasks come as `said` says. Blocks while it is observed: ten seconds.
+/// What a process says of a workload whose tasks come as `said` says; after Ctrl-C what it has said until then, or
+/// nothing. With it comes how the command ends. Blocks while it is observed: ten seconds.
 ///
 /// # Errors
 ///
 /// If it is not said how many tasks come, the process cannot be observed, or what a task costs cannot be told.
-pub fn like(pid: i32, said: &WorkloadOptions) -> Result<Observed> {
+pub fn like(pid: i32, said: &WorkloadOptions) -> Result<(Option<Observed>, Verdict)> {
     let rate = said.rate.ok_or_else(|| {
         anyhow!(
             "--like {pid}: how many tasks does the process do now? Say --rate 50/s, or rate = \"50/s\" in the file of \
@@ -65,9 +67,13 @@ pub fn like(pid: i32, said: &WorkloadOptions) -> Result<Observed> {
             ));
         }
     };
-    let seen = watch(&options)?;
-    let cost = match seen.task {
+    let (seen, verdict) = watch(&options)?;
+    let cost = match &seen.task {
         Some(Ok(cost)) => cost,
+        _ if verdict != Verdict::Done => {
+            say("Ended before it was seen what a task costs");
+            return Ok((None, verdict));
+        }
         Some(Err(why)) => {
             return Err(anyhow!(
                 "what a task costs is not known: {why}; say --cpu and --wait"
@@ -78,11 +84,25 @@ pub fn like(pid: i32, said: &WorkloadOptions) -> Result<Observed> {
     for lack in &seen.lacks {
         say(&format!("not known: {lack}"));
     }
-    Ok(Observed {
-        task: task(&cost, &seen.name, said),
+    let mut task = task(cost, &seen.name, said);
+    task.assumed.extend(ended_early(&seen));
+    let observed = Observed {
+        task,
         capacity: seen.capacity,
         memory_limit_kib: seen.memory_limit_kib,
-    })
+    };
+    Ok((Some(observed), verdict))
+}
+
+/// Why it was not observed for the whole time, and for how long it was.
+fn ended_early(seen: &Seen) -> Option<String> {
+    let why = match seen.ending {
+        Ending::Over => return None,
+        Ending::ProcessEnded => "the process has ended: it was observed for",
+        Ending::Interrupted => "observing was interrupted: it took",
+    };
+    let time = with_unit(seen.course.elapsed_ns() as f64, None, "ns");
+    Some(format!("{why} {time}"))
 }
 
 fn task(cost: &TaskCost, name: &str, said: &WorkloadOptions) -> Task {

@@ -11,7 +11,7 @@ use threadgauge_advise::design::{Candidate, Design, Machine, Order};
 use threadgauge_advise::workload::{Coming, Workload};
 use threadgauge_experiments::twin::{ELAPSED, MEAN, P99, TWIN, way};
 use threadgauge_lab::selection::Selector;
-use threadgauge_results::units::{capitalised, counted, with_unit};
+use threadgauge_results::units::{capitalised, count, counted, percent, with_unit};
 use threadgauge_results::{MetricSummary, RunData};
 
 use crate::cli::RunOptions;
@@ -27,7 +27,7 @@ const MOST_TASKS: usize = 200;
 /// For a quantile of 99 % as many are needed.
 const FOR_P99: usize = 1_000;
 /// So many ways at most.
-const MOST_WAYS: usize = 8;
+const MOST_WAYS: usize = 9;
 
 /// What is measured, and how often.
 #[derive(Debug, Clone)]
@@ -131,6 +131,27 @@ impl Twin {
         }
     }
 
+    /// In which it differs from the workload, for a person.
+    fn says(&self, workload: &Workload) -> String {
+        let fewer = match workload.coming {
+            Coming::Batch(all) if all > self.tasks => {
+                format!(" in place of {}, with fewer at once in proportion", count(all))
+            }
+            _ => String::new(),
+        };
+        let shorter = match self.scale {
+            1.0 => String::new(),
+            scale => format!(
+                ", each {} times shorter so that no run takes more than 3 s",
+                with_unit(1.0 / scale, None, "ratio")
+            ),
+        };
+        format!(
+            "A twin of the workload: {}{fewer}{shorter}",
+            counted(self.tasks, "task")
+        )
+    }
+
     /// The parameters of the twin's cases.
     fn set(&self, ways: &[String]) -> Result<Selector> {
         let of = &self.workload;
@@ -189,22 +210,8 @@ pub fn measure(
     let tried = tried(advice, machine, &twin, asked);
     let ways: Vec<String> = tried.iter().map(|tried| tried.way.clone()).collect();
     say(&format!(
-        "A twin of the workload: {}{}{}, in {}",
-        counted(twin.tasks, "task"),
-        match advice.workload.coming {
-            Coming::Batch(all) if all > twin.tasks => format!(
-                " in place of {}, with fewer at once in proportion",
-                threadgauge_results::units::count(all)
-            ),
-            _ => String::new(),
-        },
-        match twin.scale {
-            1.0 => String::new(),
-            scale => format!(
-                ", each of {} of its length so that no run takes more than 3 s",
-                threadgauge_results::units::percent(scale)
-            ),
-        },
+        "{}, in {}",
+        twin.says(&advice.workload),
         counted(ways.len(), "variant")
     ));
     let options = RunOptions {
@@ -290,6 +297,10 @@ fn tried(advice: &Advice, machine: &Machine, twin: &Twin, asked: &Asked) -> Vec<
         _ => Design::Threads,
     };
     let cpus = (machine.cpus.round() as usize).max(1);
+    let most = match workload.coming {
+        Coming::Batch(all) => all,
+        Coming::Rate(_) => twin.tasks,
+    };
     let mut all: Vec<Candidate> = advised.into_iter().collect();
     all.push(Candidate::new(Design::Serial, 1));
     if asked.degrees.is_empty() {
@@ -299,13 +310,10 @@ fn tried(advice: &Advice, machine: &Machine, twin: &Twin, asked: &Asked) -> Vec<
         let thumbs = advice.thumbs.iter().filter_map(|thumb| thumb.at_once);
         let others = workload.now.into_iter().chain([2 * cpus + 1]).chain(thumbs);
         all.extend(others.map(|degree| Candidate::new(kind, degree)));
+        all.push(Candidate::new(Design::ThreadEach, most));
     } else {
         all.extend(asked.degrees.iter().map(|&degree| Candidate::new(pool, degree)));
     }
-    let most = match workload.coming {
-        Coming::Batch(all) => all,
-        Coming::Rate(_) => twin.tasks,
-    };
     let sensible = |of: &Candidate| of.at_once <= most || of.design.comes_and_goes() || Some(*of) == advised;
     let mut kept: Vec<Tried> = Vec::new();
     for candidate in all.into_iter().filter(sensible) {
@@ -393,7 +401,7 @@ pub fn text(measured: &Measured) -> String {
             Some(s) => format!(
                 "arithmetic says {} ({} of it measured)",
                 time(s, row.predicted_90_s),
-                threadgauge_results::units::percent(row.measured_s / s)
+                percent(row.measured_s / s)
             ),
             None => "arithmetic says that it does not keep up".to_owned(),
         };
@@ -488,6 +496,25 @@ mod tests {
         assert!(ways.contains(&(250, "threads-100".to_owned())), "{ways:?}");
         // Fewer would not keep the CPUs busy.
         assert!(ways.contains(&(5, "threads-5".to_owned())), "{ways:?}");
+        assert!(ways.contains(&(500, "thread-each-1".to_owned())), "{ways:?}");
+    }
+
+    #[test]
+    fn what_would_take_a_day_is_made_shorter_and_that_is_said() {
+        let day = workload(Description {
+            tasks: Some(Count(1_000)),
+            cpu_s: Some(60.0),
+            wait_s: Some(30.0),
+            ..Description::default()
+        });
+        let twin = Twin::of(&day);
+        let takes_s = twin.tasks as f64 * (twin.workload.cpu_s + twin.workload.wait_s);
+        assert!((takes_s / LONGEST_S - 1.0).abs() < 0.01, "{takes_s} s");
+        assert_eq!(
+            twin.says(&day),
+            "A twin of the workload: 200 tasks in place of 1 000, with fewer at once in proportion, each 6000 times shorter \
+             so that no run takes more than 3 s"
+        );
     }
 
     #[test]

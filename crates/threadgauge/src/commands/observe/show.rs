@@ -141,26 +141,27 @@ fn may_use(seen: &Seen) -> String {
 
 fn switches(seen: &Seen) -> String {
     let course = &seen.course;
-    let (mut all, mut known) = (Switches::default(), 0);
-    for switches in course.threads().filter_map(|(_, thread)| thread.switches()) {
-        all = all + switches;
-        known += 1;
-    }
-    let each_second =
-        |count: f64| with_unit(count / (course.elapsed_ns().max(1) as f64 / 1e9), None, "count");
-    let by_kind = match (all.total(), known) {
-        (0, 0) => ", not known by kind".to_owned(),
-        (0, _) => String::new(),
-        (total, _) => format!(
-            ": {} voluntary (the thread waited), {} involuntary (its CPU was taken)",
-            percent(all.voluntary as f64 / total as f64),
-            percent(all.involuntary as f64 / total as f64)
+    let by_kind = course.amounts().switches;
+    let count = match course.has_slices() {
+        true => course.amounts().slices,
+        false => by_kind.unwrap_or_default().total() as f64,
+    };
+    let each_second = with_unit(count / (course.elapsed_ns().max(1) as f64 / 1e9), None, "count");
+    let by_kind = match (by_kind, kinds(by_kind)) {
+        (None, _) => ", not known by kind".to_owned(),
+        (Some(_), None) => String::new(),
+        (Some(_), Some([voluntary, involuntary])) => format!(
+            ": {voluntary} voluntary (the thread waited), {involuntary} involuntary (its CPU was taken)"
         ),
     };
-    match course.has_slices() {
-        true => format!("{} a second{by_kind}", each_second(course.amounts().slices)),
-        false => format!("{} a second{by_kind}", each_second(all.total() as f64)),
-    }
+    format!("{each_second} a second{by_kind}")
+}
+
+/// Which share of switches is voluntary, and which involuntary; `None` where none are known.
+fn kinds(switches: Option<Switches>) -> Option<[String; 2]> {
+    let all = switches.filter(|all| all.total() > 0)?;
+    let share = |of_kind: u64| percent(of_kind as f64 / all.total() as f64);
+    Some([share(all.voluntary), share(all.involuntary)])
 }
 
 fn io_in_words(io: &IoCounts, elapsed_ns: u64) -> String {
@@ -246,12 +247,14 @@ fn table(title: &str, (head, rows, more): &Rows) -> String {
     text
 }
 
-const COLUMNS: [&str; 5] = [
+const COLUMNS: [&str; 7] = [
     "running",
     "waiting for a CPU",
     "waiting most for",
     "",
     "given a CPU, a second",
+    "voluntary",
+    "involuntary",
 ];
 
 fn cells(amounts: &Amounts, seen: &Seen) -> Vec<String> {
@@ -266,12 +269,15 @@ fn cells(amounts: &Amounts, seen: &Seen) -> Vec<String> {
         true => with_unit(amounts.slices / seconds, None, "count"),
         false => "–".to_owned(),
     };
+    let [voluntary, involuntary] = kinds(amounts.switches).unwrap_or_else(|| ["–", "–"].map(str::to_owned));
     vec![
         percent(amounts.share(amounts.ran_ns)),
         percent(amounts.share(amounts.wanted_ns)),
         wait(0),
         wait(1),
         slices,
+        voluntary,
+        involuntary,
     ]
 }
 
@@ -344,7 +350,7 @@ pub fn json(seen: &Seen) -> Value {
     let course = &seen.course;
     let last = course.last();
     let group = |group: &Group| {
-        let mut unit = unit(&group.amounts, course.elapsed_ns());
+        let mut unit = with_switches(&group.amounts, course.elapsed_ns());
         unit.insert("name".to_owned(), json!(group.name));
         unit.insert("threads".to_owned(), json!(group.threads));
         unit.insert("most_threads".to_owned(), json!(group.most_threads));
@@ -352,21 +358,12 @@ pub fn json(seen: &Seen) -> Value {
         Value::Object(unit)
     };
     let thread = |(key, thread): (&ThreadKey, &Tracked)| {
-        let mut unit = unit(&thread.amounts, course.elapsed_ns());
+        let mut unit = with_switches(&thread.amounts, course.elapsed_ns());
         unit.insert("pid".to_owned(), json!(key.pid));
         unit.insert("tid".to_owned(), json!(key.tid));
         unit.insert("name".to_owned(), json!(thread.name));
         unit.insert("has_ended".to_owned(), json!(thread.has_ended));
         unit.insert("last_cpu".to_owned(), json!(thread.cpu));
-        let switches = thread.switches();
-        unit.insert(
-            "voluntary_switches".to_owned(),
-            json!(switches.map(|of| of.voluntary)),
-        );
-        unit.insert(
-            "involuntary_switches".to_owned(),
-            json!(switches.map(|of| of.involuntary)),
-        );
         Value::Object(unit)
     };
     let first_ns = course.intervals().first().map_or(0, |interval| interval.from_ns);
@@ -439,7 +436,10 @@ pub fn json(seen: &Seen) -> Value {
         ("cpus", json!(course.cpus())),
         ("machine_cpus", json!(course.machine_cpus())),
         ("verdicts", json!(seen.verdicts())),
-        ("all", Value::Object(unit(course.amounts(), course.elapsed_ns()))),
+        (
+            "all",
+            Value::Object(with_switches(course.amounts(), course.elapsed_ns())),
+        ),
         ("groups", course.groups().iter().map(group).collect()),
         ("thread_count", json!(thread_count)),
         ("threads", Value::Array(threads)),
@@ -476,6 +476,19 @@ fn unit(amounts: &Amounts, elapsed_ns: u64) -> Map<String, Value> {
         ),
     ] {
         unit.insert(name.to_owned(), value);
+    }
+    unit
+}
+
+/// The same over the whole time, with switches, which are not read at each look.
+fn with_switches(amounts: &Amounts, elapsed_ns: u64) -> Map<String, Value> {
+    let mut unit = unit(amounts, elapsed_ns);
+    let switches = amounts.switches;
+    for (name, of_kind) in [
+        ("voluntary_switches", switches.map(|all| all.voluntary)),
+        ("involuntary_switches", switches.map(|all| all.involuntary)),
+    ] {
+        unit.insert(name.to_owned(), json!(of_kind));
     }
     unit
 }
@@ -525,6 +538,10 @@ mod tests {
                 ran_ns: at * ran_ms * 1_000_000,
                 waited_ns: Some(0),
                 slices: Some(at * slices),
+                switches: Some(Switches {
+                    voluntary: at * slices / 10,
+                    involuntary: at * slices * 9 / 10,
+                }),
                 age_ns: u64::MAX,
                 ..ThreadLook::default()
             };
@@ -570,6 +587,7 @@ mod tests {
         for part in [
             "process        7 `main`: 1 process, 5 threads; 6 looks in 5.0 s\n",
             "CPUs           0.99 of 1.50 that a quota grants (of 2 CPUs)\n",
+            "switches       10 a second: 10 % voluntary (the thread waited), 90 % involuntary (",
             "memory         2.00 MiB resident\n",
             "quota          1.50 CPUs of /pod: used up in 0 of 50 periods\n",
             "a task         not known: why\n",
@@ -577,6 +595,9 @@ mod tests {
             "\nPool larger than ever used: None of 4 threads `worker-*` was given a CPU in 5 s.",
             "\n  What cannot be told: ",
             "\nBy group of threads\ngroup     threads  running",
+            "given a CPU, a second  voluntary  involuntary\nmain ",
+            "  10 %       90 %\nworker-* ",
+            "  –          –\n\nThe busiest threads\n",
             "\nObserving took 0 % of a CPU (below the 1.0 % that it may).\nNot known: something\n",
         ] {
             assert!(said.contains(part), "no {part:?} in\n{said}");
@@ -603,6 +624,11 @@ mod tests {
         assert_eq!(kinds, ["cpu_bound", "one_thread", "pool_too_large"]);
         assert_eq!(json["groups"][1]["name"], "worker-*");
         assert_eq!(json["groups"][1]["waits"]["unknown"], 1.0);
+        let names = ["voluntary_switches", "involuntary_switches"];
+        let switches = |unit: &Value| names.map(|name| unit[name].as_u64());
+        assert_eq!(switches(&json["groups"][0]), [Some(5), Some(45)]);
+        assert_eq!(switches(&json["groups"][1]), [Some(0), Some(0)]);
+        assert_eq!(switches(&json["all"]), switches(&json["threads"][0]));
         assert_eq!(
             (&json["thread_count"], &json["threads"][0]["tid"]),
             (&json!(5), &json!(7))
