@@ -2,8 +2,8 @@
 //! interval.
 //!
 //! Tasks are drawn by seed, the same for all candidates, so that two of them differ by what they do and not by what
-//! they were given. An interval spans the seeds, widened by what the costs leave open, by [`MODEL`] and by how long tasks
-//! wait for each other; and both ends of CPU time and wait, where these are uncertain.
+//! they were given. An interval spans the seeds, widened by what the costs leave open, by [`MODEL`] and by how long
+//! tasks wait for each other; and both ends of CPU time and wait, where these are uncertain.
 
 use serde::Serialize;
 
@@ -17,8 +17,8 @@ pub const MODEL: f64 = 0.05;
 /// Of the time that tasks which come over time wait for each other, so much may be more or less: how long hangs on when
 /// the scheduler changes between those who compute. Fitted to four workloads of the validation of seed 34.
 const QUEUE: f64 = 0.5;
-/// Under a quota so much more: whether what is last in a period ends in it or in the next hangs on how much of the period
-/// was left at the start. Fitted to the four workloads of seed 35 that were trusted and had one.
+/// Under a quota so much more: whether what is last in a period ends in it or in the next hangs on how much of the
+/// period was left at the start. Fitted to the four workloads of seed 35 that were trusted and had one.
 const UNDER_A_QUOTA: f64 = 0.1;
 /// Who is busier than that has a queue that grows, or nearly.
 pub const BUSIEST: f64 = 0.95;
@@ -97,8 +97,8 @@ pub struct Prediction {
     pub memory_bytes: Figure,
     /// Time in which a quota stops those who want to compute, as a share of all.
     pub throttled: f64,
-    /// Of the time of a task that comes over time the part in which it waits for others, to have a CPU or a worker; 0 of
-    /// a list.
+    /// Of the time of a task that comes over time the part in which it waits for others, to have a CPU or a worker; 0
+    /// of a list.
     pub queueing: f64,
 }
 

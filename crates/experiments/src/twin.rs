@@ -384,8 +384,8 @@ fn run(case: &Params, worker: &mut Worker) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// What stands for an answer from a network comes when it is due: the kernel lets sleeps end by 50 µs too late unless it
-/// is told. Threads and processes made from here on have it from this one.
+/// What stands for an answer from a network comes when it is due: the kernel lets sleeps end by 50 µs too late unless
+/// it is told. Threads and processes made from here on have it from this one.
 fn end_sleeps_in_time() {
     // A kernel that knows no slack has none to take away.
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
@@ -402,8 +402,8 @@ fn one_after_the_other(work: &[Work]) -> Vec<Duration> {
     work.iter().map(one).collect()
 }
 
-/// In threads that are there before the clock starts, and are then woken one by one, as by whoever has tasks for them: a
-/// barrier would let all of them go through one lock first. Each takes the next task and waits until that comes: a
+/// In threads that are there before the clock starts, and are then woken one by one, as by whoever has tasks for them:
+/// a barrier would let all of them go through one lock first. Each takes the next task and waits until that comes: a
 /// thread that gave tasks out would want a CPU itself, and have tasks come late when all are busy.
 fn in_a_pool(work: &[Work], most: usize, worker: &Worker) -> (Vec<Duration>, u64) {
     let lock = Mutex::new(());

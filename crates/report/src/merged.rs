@@ -103,7 +103,7 @@ fn shared<'a, T: Part>(runs: &[&'a Results]) -> Vec<Shared<'a, T>> {
 
 /// A title in which the number of all CPUs of its run is said so; none where it does not say that number.
 fn on_all_cpus(title: &str, all: Option<u64>) -> Option<String> {
-    let (before, after) = title.split_once(&format!("{} CPUs", all?))?;
+    let (before, after) = title.split_once(&counted(all? as usize, "CPU"))?;
     let is_all_of_it = !before.ends_with(|c: char| c.is_ascii_digit());
     is_all_of_it.then(|| format!("{before}all CPUs{after}"))
 }

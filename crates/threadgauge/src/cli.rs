@@ -265,8 +265,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "COMMAND")]
     pub before_try: Option<String>,
     /// Measure two states of the machine in turns, try by try, and compare them: each command is run by a shell before
-    /// the tries in its state. They are your own commands: what they change stays changed. The folder has a run of each.
-    /// A state may be CPUs in place of a command: cpus=0,2-3, cpus=one-a-core or cpus=all
+    /// the tries in its state. They are your own commands: what they change stays changed. The folder has a run of
+    /// each. A state may be CPUs in place of a command: cpus=0,2-3, cpus=one-a-core or cpus=all
     #[arg(long, num_args = 2, value_names = ["COMMAND", "COMMAND"], conflicts_with_all = ["turns", "before_try", "baseline", "each", "resume", "json", "tables"])]
     pub switch: Vec<String>,
     /// Which side of a --switch it is

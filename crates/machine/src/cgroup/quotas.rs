@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn the_quota_of_the_own_container_is_none_of_a_process_in_another() {
-        // By the namespace of groups, and by what of them is mounted. Where that begins above the namespace, which group
-        // of it this one is cannot be told.
+        // By the namespace of groups, and by what of them is mounted. Where that begins above the namespace, which
+        // group of it this one is cannot be told.
         for (group, root) in [("/../def", "/"), ("/docker/def", "/docker/abc"), ("/", "/../..")] {
             let mount = format!("31 23 0:28 {root} /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
             let (_root, source) = machine(&[

@@ -1,5 +1,5 @@
-//! A page of several runs: two sides with what changed, or a column a run; the charts with a line a run, the tables with
-//! a column a run.
+//! A page of several runs: two sides with what changed, or a column a run; the charts with a line a run, the tables
+//! with a column a run.
 
 use maud::{Markup, html as markup};
 use threadgauge_results::units::{Scale as Print, counted, metric_name};

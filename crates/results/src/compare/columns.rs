@@ -72,8 +72,8 @@ pub struct CaseRow {
     pub figures: Vec<Option<Quantity>>,
     /// The columns that have a figure, the best first.
     pub ranking: Vec<Placed>,
-    /// By column, how many CPUs its case has, where it is on all CPUs of each and these are not equally many; null where
-    /// it has no such case. Empty where all columns have the same case.
+    /// By column, how many CPUs its case has, where it is on all CPUs of each and these are not equally many; null
+    /// where it has no such case. Empty where all columns have the same case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub all_cpus: Vec<Option<u64>>,
 }

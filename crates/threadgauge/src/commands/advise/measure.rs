@@ -310,7 +310,7 @@ fn tried(advice: &Advice, machine: &Machine, twin: &Twin, asked: &Asked) -> Vec<
         let thumbs = advice.thumbs.iter().filter_map(|thumb| thumb.at_once);
         let others = workload.now.into_iter().chain([2 * cpus + 1]).chain(thumbs);
         all.extend(others.map(|degree| Candidate::new(kind, degree)));
-        all.push(Candidate::new(Design::ThreadEach, most));
+        all.extend((kind == Design::Threads).then(|| Candidate::new(Design::ThreadEach, most)));
     } else {
         all.extend(asked.degrees.iter().map(|&degree| Candidate::new(pool, degree)));
     }
@@ -512,7 +512,7 @@ mod tests {
         assert!((takes_s / LONGEST_S - 1.0).abs() < 0.01, "{takes_s} s");
         assert_eq!(
             twin.says(&day),
-            "A twin of the workload: 200 tasks in place of 1 000, with fewer at once in proportion, each 6000 times shorter \
+            "A twin of the workload: 200 tasks in place of 1000, with fewer at once in proportion, each 6000 times shorter \
              so that no run takes more than 3 s"
         );
     }

@@ -266,8 +266,8 @@ pub struct AdviseOptions {
     /// program, too (quota = 1.5); an option on the command line wins
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Observe this process for CPU time and waits of a task, and for the CPUs, the quota and the memory that it may use;
-    /// needs --rate, how many tasks it does now
+    /// Observe this process for CPU time and waits of a task, and for the CPUs, the quota and the memory that it may
+    /// use; needs --rate, how many tasks it does now
     #[arg(long, value_name = "PID", value_parser = process_id, allow_negative_numbers = true)]
     pub like: Option<i32>,
     /// Take costs, and the machine, from this run: a results folder or its results.json
