@@ -107,7 +107,7 @@ pub fn columns_html(of: &SideBySide, runs: &[&Results]) -> String {
                 @let rows: Vec<Markup> = costs.iter().map(|row| {
                     line(row.name, &row.costs.iter().map(|of| columns::cost(*of)).collect::<Vec<_>>())
                 }).collect();
-                (cases::scrolling("costs", "What things cost", &markup! { "With intervals" }, &heads(""), &rows))
+                (cases::scrolling("costs", "What things cost, a column each", &markup! { "With intervals" }, &heads(""), &rows))
             }
         }
         @if let Some(charts) = &charts { (charts) }
